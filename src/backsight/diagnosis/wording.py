@@ -12,6 +12,7 @@ from backsight.findings.evidence import Certainty, Evidence, Fact
 from backsight.source import Place
 from backsight.source.bindings import bound
 from backsight.source.body import functions, statements
+from backsight.source.edits import importing
 from backsight.story.failure import Failure
 from backsight.tape.rows import dimensions, dtype_name
 from backsight.text import counted as counted
@@ -67,7 +68,8 @@ def _imports(fix: str, at: Place | Line | None) -> str:
         return ""
     bodies = list(functions(place.file))
     there = any(used[1] in bound(each) for body in bodies for each in statements(body.node))
-    return "" if there or not bodies else f" Add `import {used[1]}`."
+    code = f"import {used[1]}"
+    return "" if there or not bodies else f" Add `{code}`{importing(place.file, code)}."
 
 
 _MODULE = re.compile(r"\b(copy)\.\w+\(")

@@ -134,6 +134,11 @@ def without_marks(text: str) -> str:
     return _MARK.sub("", text).replace(OR, "")
 
 
+def marks_of(text: str) -> str:
+    """Return the edits of a text alone, for other words that ask for the same."""
+    return "".join(found[0] for found in _MARK.finditer(text))
+
+
 def alternatives(text: str) -> tuple[Alternative, ...]:
     """Return the edits of each alternative of a fix, in order, but of one that does not say what to write."""
     found = [[*_edits_in(part)] for part in text.split(OR)]

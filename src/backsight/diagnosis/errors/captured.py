@@ -13,6 +13,7 @@ from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.source.body import callee, calls_in
+from backsight.source.edits import write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of, message_of, of_error
@@ -86,7 +87,9 @@ def _masked(level: Level, node: ast.AST) -> _Masked | None:
         "for their number."
     )
     line = _rewritten(level, node, x, m, zeroed) if not wide else ""
-    fix = f"Keep all entries, and let the mask decide what counts: write `{line}`." if line else general
+    fix = general
+    if line:
+        fix = f"Keep all entries, and let the mask decide what counts: write `{line}`{write(level.place, line)}."
     return _Masked(body.text(node), f"{fix} Its shapes do not depend on values, so the graph can record it.")
 
 

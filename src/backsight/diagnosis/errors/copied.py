@@ -14,6 +14,7 @@ from backsight.naming import search
 from backsight.naming.plain import class_dict, class_name, mro, namespace
 from backsight.naming.roots import is_user_class
 from backsight.source.body import Body, callee, calls_in, expressions, functions, last_name, parsed, statements
+from backsight.source.edits import on_line
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, Level, method
 from backsight.story.files import user_files
@@ -148,7 +149,7 @@ def taken_out(failure: Failure, name: str) -> str:
     if not any(at is body and each.lineno < statement.lineno and body.text(each) == cleared for at, each in every):
         return ""
     new = rewritten(body, statement, {node: f"{body.text(node.value)}.pop({body.text(node.slice)})"})
-    return f"Take it out where it is read: on line {statement.lineno}, write `{new}`" if new else ""
+    return f"Take it out where it is read: {on_line(body.place(statement), new)}" if new else ""
 
 
 def is_returned(failure: Failure, attribute: str) -> bool:
@@ -176,6 +177,12 @@ def _kind(value: object) -> type | None:
 
 
 def detaching(copied: str, kept: list[Kept], beside: str = "") -> str:
+    """`detachments` in one line."""
+    parts = detachments(copied, kept, beside)
+    return (" and " if any(each.startswith("for ") for each in parts) else "; ").join(parts)
+
+
+def detachments(copied: str, kept: list[Kept], beside: str = "") -> list[str]:
     """The statements that detach all of these; `beside` is an attribute that only their modules have, and not on every
     pass: before it is pruned, a weight is a parameter, to which no result can be assigned."""
     parts, together = list[str](), dict[str, list[str]]()
@@ -191,9 +198,7 @@ def detaching(copied: str, kept: list[Kept], beside: str = "") -> str:
             among = f"{copied}.modules()" if many else every
             every = f"(m for m in {among} if hasattr(m, '{beside or attribute}'))"
         together.setdefault(every, []).append(f"each.{attribute} = each.{attribute}.detach()")
-    parts += [f"for each in {every}: {'; '.join(cuts)}" for every, cuts in together.items()]
-    joint = " and " if any(each.startswith("for ") for each in parts) else "; "
-    return joint.join(parts)
+    return parts + [f"for each in {every}: {'; '.join(cuts)}" for every, cuts in together.items()]
 
 
 def pruned(module: object, attribute: str) -> bool:

@@ -25,11 +25,13 @@ from backsight.source.body import (
     last_name,
     statements,
 )
+from backsight.source.edits import lines_of, marks_of, on_line, put, remove, wrap, write
 from backsight.source.imports import meaning
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.changes import is_spelled
 from backsight.story.failure import Failure, method
 from backsight.story.files import user_files
+from backsight.story.fixes import removed
 from backsight.story.sections import results_of, sections, undecorated
 
 _SPOKEN = re.compile(
@@ -38,13 +40,17 @@ _SPOKEN = re.compile(
 _NAMES = {"scaled_dot_product": "scaled_dot_product_attention", "thnn_fused_lstm_cell": "lstm", "cudnn_rnn": "rnn"}
 _ALSO = {"scaled_dot_product_attention": ("multiheadattention", "transformerencoderlayer", "transformerdecoderlayer")}
 _FIXES = {
-    "scaled_dot_product_attention": "Put {line} inside `with torch.nn.attention.sdpa_kernel("
-    "torch.nn.attention.SDPBackend.MATH):`. That implementation can be differentiated twice; the fast ones cannot.",
-    "rnn": "Put {line} inside `with torch.backends.cudnn.flags(enabled=False):`. PyTorch's own "
+    "scaled_dot_product_attention": "Put {line} inside `{block}`{inside}. "
+    "That implementation can be differentiated twice; the fast ones cannot.",
+    "rnn": "Put {line} inside `{block}`{inside}. PyTorch's own "
     "implementation can be differentiated twice; cuDNN's cannot.",
     "cdist": "Write the distances with operations that can be differentiated twice: {written}. The small number keeps "
     "the gradient finite where points coincide.",
     "pdist": "Write the distances with operations that can be differentiated twice: {written}.",
+}
+_BLOCKS = {
+    "scaled_dot_product_attention": "with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):",
+    "rnn": "with torch.backends.cudnn.flags(enabled=False):",
 }
 _DISTANCES = {
     "cdist": "(({x}.unsqueeze(-2) - {y}.unsqueeze(-3)).square().sum(-1) + 1e-12).sqrt()",
@@ -93,8 +99,10 @@ def _fix(operation: str, place: Place | None) -> str:
     if operation in _DISTANCES:
         written = _DISTANCES[operation].format(x=x, y=y)
         new = rewritten(body, statement, {call: written}) if body and statement and call else ""
-        written = f"on {line}, write `{new}`" if new else written
-    return _FIXES.get(operation, _once(operation)).format(line=line, written=written)
+        written = on_line(place, new) if place and new else written
+    block = _BLOCKS.get(operation, "")
+    inside = wrap(place, block) if place and block else ""
+    return _FIXES.get(operation, _once(operation)).format(line=line, written=written, block=block, inside=inside)
 
 
 def _of_compiled(failure: Failure) -> Finding:
@@ -134,7 +142,7 @@ def _compilings(failure: Failure) -> Iterator[_Compiling]:
         for body in functions(file):
             if (decorator := _compiled_by(body.node)) is not None:
                 place = body.place(decorator, f"@{body.text(decorator)}")
-                yield _Compiling(place, body.name, f"Remove line {place.line}, {place.text}.")
+                yield _Compiling(place, body.name, f"Remove line {place.line}, {place.text}{_undecorated(place)}.")
             for each in statements(body.node):
                 for call in calls_in(each):
                     if is_text(keyword(call, "backend"), "eager"):
@@ -142,13 +150,19 @@ def _compilings(failure: Failure) -> Iterator[_Compiling]:
                     if meaning(call.func) == "torch.compile" and call.args:
                         names = [dotted(target) or "" for target, value in assigned(each) if value is call]
                         line = rewritten(body, each, {call: body.text(call.args[0])})
-                        fix = f"On line {each.lineno}, write `{line}`, without torch.compile."
+                        written = write(body.place(each), line)
+                        fix = f"On line {each.lineno}, write `{line}`{written}, without torch.compile."
                         yield _Compiling(body.place(each), next(iter(names), ""), fix)
                     elif callee(call)[1] == "compile" not in own and not call.args and meaning(call.func) is None:
                         name = dotted(callee(call)[0]) or ""
-                        yield _Compiling(
-                            body.place(each), name, f"Leave out `{body.text(call)}` on line {each.lineno}."
-                        )
+                        goes = marks_of(removed(body.place(each))) if getattr(each, "value", None) is call else ""
+                        fix = f"Leave out `{body.text(call)}` on line {each.lineno}{goes}."
+                        yield _Compiling(body.place(each), name, fix)
+
+
+def _undecorated(place: Place) -> str:
+    """A decorator removed, whatever lines it has."""
+    return str(remove(lines_of(place.file, *range(place.line, place.last + 1))))
 
 
 def _compiled_by(node: ast.AST) -> ast.expr | None:
@@ -171,7 +185,8 @@ def _of_function(failure: Failure) -> Finding:
     return explanation(
         f"{name}'s backward is marked @once_differentiable, but here its gradient is differentiated again.",
         (*lines, *_twice(failure)),
-        f"Remove line {found[1].line}, {found[1].text}, and {again}. Test it with torch.autograd.gradgradcheck."
+        f"Remove line {found[1].line}, {found[1].text}{_undecorated(found[1])}, and {again}. Test it with "
+        "torch.autograd.gradgradcheck."
         if found and again
         else "If that backward uses only PyTorch operations on its arguments and saved tensors, remove "
         "@once_differentiable and test it with torch.autograd.gradgradcheck. Otherwise, write the backward as a "
@@ -205,10 +220,11 @@ def _computed_again(cls: type) -> str:
     texts = [places[0].text for places in made.values()]
     if any("ctx" in text or "…" in text for text in texts):
         return ""
+    code = "; ".join(texts)
     what = "an intermediate result that forward saves, has" if len(lost) == 1 else "which forward saves, have"
     return (
-        f"below line {unpacked.lineno}, put `{'; '.join(texts)}`: {listed([each for each in lost if each], 3)}, "
-        f"{what} no graph"
+        f"below line {unpacked.lineno}, put `{code}`{put(code, 'below', backward.place(unpacked))}: "
+        f"{listed([each for each in lost if each], 3)}, {what} no graph"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,24 +12,24 @@ from typing import Any
 import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.errors.weights_made import as_parameters, assigned_at, contained
 from backsight.diagnosis.evidence.exhausted import ONCE, exhausted
-from backsight.diagnosis.evidence.unbuilt import unbuilt
+from backsight.diagnosis.evidence.unbuilt import Unbuilt, unbuilt
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_dict, class_name, inherits, is_class, mro, namespace
-from backsight.source import Place, assignments, loop_facts, read_at, statement_at
-from backsight.source.bindings import bound
+from backsight.source import assignments, loop_facts, statement_at
+from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING, values_of
+from backsight.source.edits import change, lines_of, move, put, write
 from backsight.source.freezing import freezing_of, freezings
-from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
 from backsight.story.injected import injected
 from backsight.story.memory import is_leaf, is_module, is_tensor, needs_gradient
-from backsight.story.sections import methods_of
 from backsight.tape import modules_in, registered
 
 _LISTING = ("parameters", "named_parameters")
@@ -108,7 +108,9 @@ def _kept(failure: Failure) -> Finding | None:
     if found is None or user is None:
         return None
     holds = f"{found.holder} {'holds' if found.is_of_partial else 'is'}"
-    mended = f"write `{found.mended}` on line {found.made.line}" if found.made and found.mended else ""
+    mended = ""
+    if found.made and found.mended:
+        mended = f"write `{found.mended}` on line {found.made.line}{write(found.made, found.mended)}"
     return explanation(
         f"{holds} an exhausted {found.kind}: it can be iterated only once."
         if found.sure
@@ -203,6 +205,7 @@ def used_up(given: Given) -> Finding | None:
     statement = statement_at(body, *made.position)
     value = statement.value if isinstance(statement, ast.Assign) else None
     mended = f"{name} = list({body.text(value)})" if value is not None else f"{name} = list(...)"
+    mended = f"{mended}{write(made, mended)}" if value is not None else mended
     return explanation(
         f"{name} is an exhausted generator: it can be iterated only once.",
         (
@@ -235,9 +238,24 @@ def too_early(given: Given) -> Finding | None:
     return explanation(
         f"self.parameters() is empty: __init__ creates {name} later.",
         (given.asked, shown(place, f"creates {name} after that.")),
-        f"Create the optimizer after the layers: move line {given.level.line} below line {later[-1][0].lineno}.",
+        f"Create the optimizer after the layers: move line {given.level.line} below line {later[-1][0].lineno}"
+        f"{_moved_below(given, later[-1][0])}.",
         source=str(given.level.place),
     )
+
+
+def _moved_below(given: Given, statement: ast.stmt) -> str:
+    """The optimizer, made below a statement of its function, and below the block that this is part of; nothing where a
+    line between them reads it."""
+    body, own = given.level.body, given.level.statement
+    block = getattr(body.node, "body", []) if body else []
+    last = next((each for each in block if each.lineno <= statement.lineno <= (each.end_lineno or 0)), None)
+    if body is None or last is None or own is None or own not in block:
+        return ""
+    between = [each for each in statements(body.node) if given.level.line < each.lineno <= (last.end_lineno or 0)]
+    if {use.name for each in between for use in uses(each)} & bound(own):
+        return ""
+    return str(move(given.level.place, "below" if last is statement else "beside", body.place(last)))
 
 
 def in_plain_container(given: Given) -> Finding | None:
@@ -246,7 +264,7 @@ def in_plain_container(given: Given) -> Finding | None:
         for path, inner, attribute, held in _hidden(module):
             first = next((each for each in _items(held) if _trains(each)), None)
             layers, nested = is_module(first), _is_nested(held)
-            place = _assigned(inner, attribute)
+            place = assigned_at(inner, attribute)
             owner = f"{name}.{path}" if path else name
             kind = "dict" if issubclass(type(held), dict) else class_name(type(held))
             wanted = f"nn.{'Module' if layers else 'Parameter'}{'Dict' if kind == 'dict' else 'List'}"
@@ -256,7 +274,7 @@ def in_plain_container(given: Given) -> Finding | None:
                 (*((shown(place, f"makes a plain {kind}."),) if place else ()), given.asked),
                 f"Make it an {wanted}, and do the same for the containers inside it."
                 if nested
-                else f"Make it an {wanted}: {_wrapped(inner, attribute, place, wanted)}.",
+                else f"Make it an {wanted}: {contained(attribute, place, wanted)}.",
                 source=str(place) if place else given.failure.source,
             )
     return None
@@ -273,7 +291,8 @@ def constants(given: Given) -> Finding | None:
 
 
 def _above(given: Given, code: str) -> str:
-    return f"put `{code}` above line {given.node.lineno}"
+    line = given.level.statement.lineno if given.level.statement else given.node.lineno
+    return f"put `{code}` above line {line}{put(code, 'above', given.level.place)}"
 
 
 def _of_tensors(given: Given, *, asked: bool) -> Finding | None:
@@ -283,7 +302,7 @@ def _of_tensors(given: Given, *, asked: bool) -> Finding | None:
         if not learnt:
             continue
         _, inner, attribute, held = learnt[0]
-        place = _assigned(inner, attribute)
+        place = assigned_at(inner, attribute)
         every = [f"{name}.{path}.{attribute}" if path else f"{name}.{attribute}" for path, _, attribute, _ in learnt]
         held_in = next((class_name(type(each)) for *_, each in learnt if not is_tensor(each)), "")
         plain = f"is a plain {held_in} of tensors" if held_in else "is a plain tensor"
@@ -299,7 +318,7 @@ def _of_tensors(given: Given, *, asked: bool) -> Finding | None:
         return explanation(
             f"{listed(every, 4)} {plain}, and {name}.parameters() lists nn.Parameter only.",
             (*((shown(place, f"assigns a {does}."),) if place else ()), given.asked),
-            f"Make {what}: {listed(_as_parameters(given, [each[1:] for each in learnt]), 6)}.",
+            f"Make {what}: {as_parameters(given.level, [each[1:] for each in learnt])}.",
             source=str(place) if place else given.failure.source,
         )
     return None
@@ -319,7 +338,7 @@ def made_later(given: Given) -> Finding | None:
                     f"{owner} has no parameters: {method}() creates {layers}, and Python never runs it.",
                     (shown(found.definition, "is not __init__, which Python runs for a new object."), given.asked),
                     f"Rename {method} to __init__, on line{'s' * (len(found.misspelt) > 1)} "
-                    f"{listed([*map(str, found.misspelt)])}.",
+                    f"{listed([*map(str, found.misspelt)])}{_renamed(found)}.",
                     source=str(found.definition),
                 )
             call = f"{owner}.{method}({'' if found.takes_none else '...'})"
@@ -333,6 +352,14 @@ def made_later(given: Given) -> Finding | None:
                 source=str(found.place),
             )
     return None
+
+
+def _renamed(found: Unbuilt) -> str:
+    """The constructor that is misspelt, and the calls of it, `super().init()`."""
+    definition, *calls = lines_of(found.definition.file, *found.misspelt)
+    edits = [change(definition, found.method, "__init__")]
+    edits += [change(each, f".{found.method}(", ".__init__(") for each in calls]
+    return "".join(map(str, edits))
 
 
 def without_any(given: Given) -> Finding | None:
@@ -397,14 +424,15 @@ def filled_later(given: Given) -> Finding | None:
     if name is None or body is None or type(given.value) is not list or given.modules:
         return None
     made = next(reversed(assignments(body, name, before=given.level.line)), None)
-    filling = [(body.place(each), each.lineno) for each in statements(body.node) if _fills(each, name)]
-    later = [place for place, line in filling if line > given.level.line]
+    filling = [each for each in statements(body.node) if _fills(each, name)]
+    later = [body.place(each) for each in filling if each.lineno > given.level.line]
     if made is None or len(later) != len(filling) or not later:
         return None
     return explanation(
         f"{name} is still empty when the optimizer is created.",
         (shown(made, f"makes {name}."), given.asked, shown(later[0], "fills it later.")),
-        f"Create the optimizer after line {later[-1].line}, when {name} holds what you want to train.",
+        f"Create the optimizer after line {later[-1].line}, when {name} holds what you want to train"
+        f"{_moved_below(given, filling[-1])}.",
         source=str(given.level.place),
     )
 
@@ -478,73 +506,12 @@ def _goes_through(statement: ast.stmt, name: str) -> bool:
     return isinstance(statement, ast.For) and dotted(statement.iter) == name
 
 
-def _assigned(module: torch.nn.Module, attribute: str) -> Place | None:
-    """The statement of the class that assigns the attribute; of several that of `__init__`."""
-    bodies = sorted(methods_of(type(module)), key=lambda body: body.name != "__init__")
-    return next((each for body in bodies for each in assignments(body, f"self.{attribute}")), None)
-
-
-def _value_at(module: torch.nn.Module, place: Place | None) -> str:
-    """What the statement at a place assigns, as text; empty where it is no plain assignment, or too long for a line."""
-    for body in methods_of(type(module)) if place else ():
-        statement = statement_at(body, *place.position) if place and body.file == place.file else None
-        if isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value and body.place(statement) == place:
-            text = body.text(statement.value)
-            return "" if "…" in text else text
-    return ""
-
-
-def _wrapped(module: torch.nn.Module, attribute: str, place: Place | None, wanted: str) -> str:
-    value = _value_at(module, place)
-    return f"self.{attribute} = {wanted}({'' if value in ('[]', '{}', 'list()', 'dict()') else value or '...'})"
-
-
 def _may_learn(attribute: str, held: Any, *, asked: bool) -> bool:
     """Whether an attribute is a weight, or a plain container of nothing else; `asked`: one that requires grad."""
     plain = type(held) in (list, tuple, dict) and not attribute.startswith("_")
     every = (list(held.values()) if type(held) is dict else held) if plain else [held]
     real = bool(every) and all(is_tensor(each) and each.is_floating_point() for each in every[:_SMALL])
     return real and (not asked or any(needs_gradient(each) for each in every[:_SMALL]))
-
-
-def _as_parameters(given: Given, learnt: Sequence[tuple[torch.nn.Module, str, object]]) -> list[str]:
-    """What to write for each of some attributes of modules so that it is a parameter, one entry a statement."""
-    nn = "nn" if given.level.value("nn") is torch.nn else "torch.nn"
-    parts: dict[Place, dict[str, str]] = {}
-    unplaced: list[str] = []
-    for module, attribute, held in learnt:
-        kind = "" if is_tensor(held) else "Dict" if type(held) is dict else "List"
-        if place := _assigned(module, attribute):
-            parts.setdefault(place, {})[attribute] = f"{nn}.Parameter{kind}"
-        else:
-            unplaced.append(f"write `self.{attribute} = {nn}.Parameter{kind}(...)` where it is set")
-    told: list[str] = []
-    for place, kinds in parts.items():
-        body, statement = read_at(place)
-        values = {each: _part(statement, each) for each in kinds}
-        changes = {
-            node: f"{kinds[each]}({_constant(body.text(node))})" for each, node in values.items() if node and body
-        }
-        new = rewritten(body, statement, changes) if body and statement and len(changes) == len(kinds) else ""
-        wrapped = [f"put `self.{each} = {kinds[each]}(self.{each})` below line {place.line}" for each in kinds]
-        told += [f"on line {place.line}, write `{new}`"] if new else wrapped
-    return [*told, *dict.fromkeys(unplaced)]
-
-
-def _constant(text: str) -> str:
-    """A value without the request for a gradient."""
-    return re.sub(r",?\s*requires_grad=True|\.requires_grad_\((True)?\)", "", text)
-
-
-def _part(statement: ast.stmt | None, attribute: str) -> ast.expr | None:
-    """What a statement assigns to an attribute: of `self.w, self.b = w, b`, the part that goes there."""
-    value = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign) else None
-    target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
-    if not isinstance(target, ast.Tuple | ast.List):
-        return value
-    at = next((k for k, each in enumerate(target.elts) if dotted(each) == f"self.{attribute}"), None)
-    paired = isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts)
-    return value.elts[at] if isinstance(value, ast.Tuple | ast.List) and paired and at is not None else None
 
 
 def _asks(value: ast.expr, attribute: str) -> bool:

@@ -11,8 +11,10 @@ from backsight.diagnosis.wording import listed
 from backsight.snapshot import survey
 from backsight.source.bindings import spots, target_names
 from backsight.source.body import callee, dotted
+from backsight.source.edits import OR, marks_of, put, write
 from backsight.source.rewriting import simple
 from backsight.story.failure import Failure, Level
+from backsight.story.fixes import removed
 from backsight.story.memory import is_module
 from backsight.tape import registered
 
@@ -33,6 +35,17 @@ class Flag:
     def new(self, name: str) -> str:
         """The tensor as a leaf."""
         return f"{simple(name)}.detach(){'.requires_grad_()' if self.wanted else ''}"
+
+    def instead(self, code: str) -> str:
+        """That code in place of the statement, if it does nothing but set the flag."""
+        statement = self.level.statement
+        flags = isinstance(statement, ast.Assign) or isinstance(getattr(statement, "value", None), ast.Call)
+        alone = isinstance(statement, ast.Expr | ast.Assign) and flags
+        return str(write(self.level.place, code)) if alone else ""
+
+    def retained(self, name: str) -> str:
+        """The statement that has the tensor keep its gradient."""
+        return f"{simple(name)}.retain_grad(){self.instead(f'{simple(name)}.retain_grad()')}"
 
     @property
     def statement(self) -> str:
@@ -58,12 +71,13 @@ def fix_of_flag(flag: Flag) -> str:
             f"Return {flag.new(flag.text)} from {code.co_name}(), and use that result: {flag.text} = "
             f"{flag.new(flag.text)} alone would leave {flag.name} as it is where {code.co_name}() is called."
         )
+    new = f"{flag.name} = {flag.new(flag.name)}"
     if flag.wanted:
         return (
-            f"To start a new graph from its values: {flag.name} = {flag.new(flag.name)} instead of {flag.statement}. "
-            f"For its gradient in this graph: {simple(flag.name)}.retain_grad()."
+            f"To start a new graph from its values: {new} instead of {flag.statement}{flag.instead(new)}. "
+            f"{OR}For its gradient in this graph: {flag.retained(flag.name)}."
         )
-    return f"Detach it with {flag.name} = {flag.new(flag.name)} instead of {flag.statement}."
+    return f"Detach it with {new} instead of {flag.statement}{flag.instead(new)}."
 
 
 def _binds(loop: ast.For, name: str) -> bool:
@@ -88,7 +102,7 @@ def _of_registered(flag: Flag, *, several: bool) -> str:
     if flag.wanted:
         return (
             f"It requires grad already, and hands its gradient on to {behind}. For its own gradient: "
-            f"{simple(flag.name)}.retain_grad()."
+            f"{flag.retained(flag.text if several else flag.name)}."
         )
     it, must, is_computed = (
         ("them", "they must", "they are computed") if several else ("it", "it must", "it is computed")
@@ -118,9 +132,14 @@ def _of_loop(flag: Flag, loop: ast.For) -> str:
         return (
             f"Detach each where it is computed: {item} = {new} in the loop would leave what holds it as it is."
             if not flag.wanted
-            else f"It requires grad already. For its own gradient in this graph: {simple(item)}.retain_grad()."
+            else f"It requires grad already. For its own gradient in this graph: {flag.retained(item)}."
         )
-    alone = len(loop.body) == 1
+    alone, code, body = len(loop.body) == 1, f"{whole} = {made[kind]}", flag.level.body
     where = f"of the loop on lines {loop.lineno} to {loop.end_lineno}" if alone else f"of line {flag.level.line}"
     below = "" if alone else ", below the loop"
-    return f"Detach all of them: write `{whole} = {made[kind]}` instead {where}{below}."
+    edits = ""
+    if body is not None and alone:
+        edits = str(write(body.place(loop), code))
+    elif body is not None and flag.instead(code):
+        edits = f"{marks_of(removed(flag.level.place))}{put(code, 'beside', body.place(loop))}"
+    return f"Detach all of them: write `{code}` instead {where}{below}{edits}."

@@ -11,6 +11,7 @@ from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_dict, class_name, mro
 from backsight.source import Place
+from backsight.source.edits import OR, marks_of, without_marks, write
 from backsight.story.failure import Failure
 
 
@@ -42,6 +43,7 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
         lines.append(f"{_given(found)[0].upper()}{_given(found)[1:]}.")
     fix = _fix(found, due, got, rule)
     if base := _inherited(found):
+        fix = without_marks(fix)
         fix = f"Give {function} a {found.backward} of its own, as that of {base} fits another forward. {fix}"
     return explanation(title, tuple(lines), fix, str(place) if place else failure.source)
 
@@ -88,20 +90,28 @@ def _fix(found: Applied, due: int, got: int, rule: str) -> str:
             if body and not returned(body)
             else rule
         )
-    written = [body.text(each) for each in elements(statement)]
+    written, place = [body.text(each) for each in elements(statement)], body.place(statement)
     if got < due and not any(found.needed[got:]):
         whole = ", ".join([*written, *["None"] * (due - got)])
-        return f"Return None for each argument that needs no gradient: return {whole}"
+        return f"Return None for each argument that needs no gradient: {_returning(place, whole)}"
     if got < due and sum(found.needed) == got:
         values = iter(written)
         whole = ", ".join(next(values) if needs else "None" for needs in found.needed)
-        return f"Return None for each argument that needs no gradient: return {whole}"
+        return f"Return None for each argument that needs no gradient: {_returning(place, whole)}"
     if got < due:
         missing = [name for name, needs in zip(found.arguments, found.needed, strict=True) if needs][got:]
         return f"Compute the gradient of {listed(missing)} too. {rule}"
     if written[0] == "None" and got == due + 1:
-        return f"Drop the None for ctx, which does not count: return {', '.join(written[1:])}"
+        return f"Drop the None for ctx, which does not count: {_returning(place, ', '.join(written[1:]))}"
     if due < got <= len(found.parameters):
         left_out = listed(found.parameters[due:])
-        return f"Return {counted(due, 'value')} only, or pass {left_out} to apply: a default left out has no gradient."
+        only = marks_of(_returning(place, ", ".join(written[:due])))
+        return (
+            f"Return {counted(due, 'value')} only{only}, {OR}or pass {left_out} to apply: a default left out has no "
+            "gradient."
+        )
     return rule
+
+
+def _returning(place: Place, values: str) -> str:
+    return f"return {values}{write(place, f'return {values}')}"

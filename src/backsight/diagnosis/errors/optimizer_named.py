@@ -15,6 +15,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import is_class
 from backsight.source import Body, Place, calls_of, statements_of
 from backsight.source.body import blocks, callee
+from backsight.source.edits import write
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
@@ -57,8 +58,9 @@ def names_mixed(found: Refusal) -> Finding | None:
         shown(found.level.place, "failed."),
     ]
     written = [f"`{each.without_names}` on line {each.place.line}" for each in pairs if each.without_names]
+    edits = "".join(str(write(each.place, each.without_names)) for each in pairs)
     how = (
-        f": write {listed(written, 4)}"
+        f": write {listed(written, 4)}{edits}"
         if sure and len(written) == len(pairs)
         else ", [p for _, p in model.named_parameters()]"
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -28,6 +28,7 @@ from backsight.snapshot import groups
 from backsight.source import Body, Place, calls_of, statements_of
 from backsight.source.bindings import assigned, target_names
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, is_constant, is_text, statements
+from backsight.source.edits import OR, on_line, write
 from backsight.source.imports import meaning
 from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.story.files import user_files
@@ -244,16 +245,19 @@ def _sparse(case: _Case) -> Finding | None:
         dense = "make what looks it up with sparse=False"
     elif len(known) > 3 or not all(each.with_value("False") for each in known):
         dense = f"write {known[0].name}=False on lines {where}"
+    dense += _densely(known, every)
     given = _list_of(paths)
     one = "it an optimizer of its" if len(names) == 1 else "them an optimizer of their"
     own = f"torch.optim.SparseAdam({given})" if given else "torch.optim.SparseAdam"
     fix = (
-        f"Ask for dense gradients: {dense}. Or, if the tables are so large that sparse updates pay off, give {one} "
+        f"Ask for dense gradients: {dense}. {OR}Or, if the tables are so large that sparse updates pay off, give {one} "
         f"own, {own}, leave {'it' if len(names) == 1 else 'them'} out of this one, and call zero_grad() and step() on "
         "both."
     )
     if case.optimizer is None:
-        fix = f"Ask for dense gradients: {dense}. Or clip the others alone, and leave out what has p.grad.is_sparse."
+        fix = (
+            f"Ask for dense gradients: {dense}. {OR}Or clip the others alone, and leave out what has p.grad.is_sparse."
+        )
     message, what = case.found.failure.message, "does not take sparse gradients"
     asking = [shown(each.place, f"asks for a sparse gradient ({each.name}={_text(each)}).") for each in known]
     evidence: list[Fact] = [*asking[:_MOST]]
@@ -261,14 +265,22 @@ def _sparse(case: _Case) -> Finding | None:
     if _FUSED.search(message):
         fused = next(iter(_asked(case, "fused")), None)
         how = f"write `{fused.with_value('False')}` on line {fused.place.line}" if fused else "make it with fused=False"
-        what, fix = "does not take sparse gradients with fused=True", f"Leave the fused kernel out: {how}. Or {dense}."
+        how += str(write(fused.place, new)) if fused and (new := fused.with_value("False")) else ""
+        what = "does not take sparse gradients with fused=True"
+        fix = f"Leave the fused kernel out: {how}. {OR}Or {dense}."
     elif "weight_decay" in message or "add(sparse" in message:
         decaying = _decaying(case)
         says = "sets the weight decay, which would make a sparse gradient dense."
         evidence += [shown(each.place, says) for each in decaying]
         what = "cannot apply weight_decay to sparse gradients"
-        fix = f"{_no_decay(case, decaying, given)} Or ask for dense gradients: {dense}."
+        fix = f"{_no_decay(case, decaying, given)} {OR}Or ask for dense gradients: {dense}."
     return case.told(f"{case.name} {what}, and {listed(names, _MOST)} {has}.", evidence, fix, source)
+
+
+def _densely(known: Sequence[_Asked], every: Sequence[_Asked]) -> str:
+    """Each statement that asks for a sparse gradient, asking for a dense one; none, if one is too long to write."""
+    new = {each.place: each.with_value("False", *every) for each in known}
+    return "".join(str(write(place, line)) for place, line in new.items()) if all(new.values()) else ""
 
 
 def _text(asked: _Asked) -> str:
@@ -290,8 +302,8 @@ def _decaying(case: _Case) -> list[_Asked]:
 
 def _no_decay(case: _Case, decaying: list[_Asked], given: str) -> str:
     """How an optimizer is made without the weight decay that it cannot apply to sparse gradients."""
-    written = [(new, each.place.line) for each in decaying if (new := each.with_value("0"))]
-    how = "".join(f"write `{new}` on line {line}" for new, line in written[:1])
+    written = [(new, each.place) for each in decaying if (new := each.with_value("0"))]
+    how = "".join(f"write `{new}` on line {place.line}{write(place, new)}" for new, place in written[:1])
     fix = f"{how[:1].upper()}{how[1:]}" if how else f"Make {class_name(type(case.optimizer))} with weight_decay=0"
     if not case.decays_others or not given:
         return f"{fix}: no decay for sparse gradients."
@@ -345,7 +357,7 @@ def _as_adam(case: _Case) -> str:
     if isinstance(call.func, ast.Name):
         return ""  # Adam may not be imported
     line = rewritten(body, statement, {call.func: f"{body.text(call.func).removesuffix(case.kind)}Adam"})
-    return f": on line {statement.lineno}, write `{line}`" if line else ""
+    return f": {on_line(body.place(statement), line)}" if line else ""
 
 
 def _has_tables(case: _Case) -> bool:
@@ -414,19 +426,16 @@ def _one_group(found: Refusal) -> Finding | None:
         if isinstance(each, ast.Dict)
     ]
     if parts and all(parts):
-        flat = ", ".join(f"*{body.text(each)}" for each in parts if each is not None)
-        fix = (
-            f"Give it one list: write `{rewritten(body, statement, {given: f'[{flat}]'})}` on line {statement.lineno}."
-        )
+        flat = f"[{', '.join(f'*{body.text(each)}' for each in parts if each is not None)}]"
     else:
-        name = body.text(given)
-        flat = f"[p for group in {name} for p in group['params']]"
-        fix = f"Give it one list: write `{rewritten(body, statement, {given: flat})}` on line {statement.lineno}."
+        flat = f"[p for group in {body.text(given)} for p in group['params']]"
+    new = rewritten(body, statement, {given: flat})
+    how = f"write `{new}` on line {statement.lineno}{write(body.place(statement), new)}" if new else flat
     return Finding(
         UNKNOWN,
         "error",
         "LBFGS takes one parameter group, but got several.",
         (shown(found.level.place, "failed."),),
-        f"{fix} All of them then share the same lr.",
+        f"Give it one list: {how}. All of them then share the same lr.",
         source=str(found.level.place),
     )

@@ -27,6 +27,7 @@ from backsight.snapshot import groups
 from backsight.source import Place, calls_of, only, read_at, statements_of
 from backsight.source.bindings import are_alternatives, assigned
 from backsight.source.body import callee, calls_in, dotted, statements
+from backsight.source.edits import OR, on_line, put
 from backsight.source.freezing import freezings
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
@@ -238,8 +239,8 @@ def _of_more(case: _Case, saved: list[Shape | None]) -> Finding | None:
                 shown(adding, f"adds an empty group to {case.name}."),
                 shown(at, f"runs that while {names} is frozen.") if at != adding else None,
             ),
-            f"Unfreeze {names} before its group is added: put `{turning}` above line {at.line}. Without line {line}, "
-            f"it would run, and train on without {names}.",
+            f"Unfreeze {names} before its group is added: put `{turning}` above line {at.line}"
+            f"{put(turning, 'above', at)}. Without line {line}, it would run, and train on without {names}.",
             at,
             exact=sure,
         )
@@ -303,7 +304,7 @@ def _of_fewer(case: _Case, saved: list[Shape | None]) -> Finding | None:
         f"{case.name} has {counted(len(mine), 'parameter')}, and the state was saved with {len(saved)}: {told}.",
         (shown(case.built, f"makes {case.name} with {names}.") if case.built else None,),
         f"Make {case.name}{where} {without}, load the state, and then give it {them} as a group of its own, "
-        f"with {case.name}.add_param_group(...). Or start with a new state: {removed(case.found.level.place)}.",
+        f"with {case.name}.add_param_group(...). {OR}Or start with a new state: {removed(case.found.level.place)}.",
         case.built,
         exact=sure,
     )
@@ -321,7 +322,7 @@ def _of_another_class(case: _Case) -> Finding | None:
         failed if any(each.frame.f_code.co_name == "load_state_dict" for each in case.found.below) else case.loaded
     )
     of, new = f"class {saved}" if saved else "another class", _made_with(case, own, saved, group.get("lr"))
-    made = f"on line {case.built.line}, write `{new}`" if case.built and new else f"make {case.name} with it"
+    made = on_line(case.built, new) if case.built and new else f"make {case.name} with it"
     without = f"leave out its state: {removed(loading)}" if loading else "do not load its state"
     return case.told(
         f"{case.name} is of class {own}, but the state that it loads is of {of}: it lacks {listed(absent, 3)}.",
@@ -330,7 +331,7 @@ def _of_another_class(case: _Case) -> Finding | None:
             shown(loading, f"loads a state that {saved or of} has saved.") if loading else None,
         ),
         f"To go on with {saved or 'the class that has saved it'}, {made}: its other settings are loaded with the "
-        f"state. Or to train on with {own}, {without}.",
+        f"state. {OR}Or to train on with {own}, {without}.",
         loading,
         exact=True,
     )

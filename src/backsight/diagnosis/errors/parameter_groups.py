@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,10 +20,10 @@ from backsight.source import Place, function_at, only, statements_of
 from backsight.source.bindings import assigned, spots
 from backsight.source.body import callee, calls_in, dotted, expressions, is_text, statements
 from backsight.source.definitions import definitions
+from backsight.source.edits import alternatives, on_line, put, without_marks
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level, follow
 from backsight.story.files import user_files
-from backsight.story.fixes import on_lines
 from backsight.story.memory import is_tensor
 from backsight.text import as_code
 
@@ -63,7 +62,9 @@ def in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding |
     shown_there, written = _displayed(found, earlier, len(before), out_of, written) if not fills else ([], written)
     tying = list(tied(found)) if ties else []
     rest = ((name, _once(found.level, name, each)) for name, each in lists.items() if name not in names)
-    also = "".join(f" {name} holds a parameter twice: {on_lines(once)}." for name, once in rest if once)
+    also = "".join(f" {name} holds a parameter twice: {once}." for name, once in rest if once)
+    if not _on_lines_of_their_own(f"{written}{also}"):
+        written, also = without_marks(written), without_marks(also)
     return Finding(
         UNKNOWN,
         "error",
@@ -123,7 +124,9 @@ def _displayed(found: Refusal, first: int, second: int, out_of: int, written: st
     ]
     leaving, other = names[out_of], names[first if out_of == second else second]
     kept = _without(leaving, other)
-    return lines, f"put `{leaving} = {kept}` above line {statement.lineno}" if kept else written
+    new = f"{leaving} = {kept}"
+    puts = f"put `{new}` above line {statement.lineno}{put(new, 'above', body.place(statement))}"
+    return lines, puts if kept else written
 
 
 def _params(group: ast.expr) -> ast.expr | None:
@@ -160,8 +163,8 @@ def _written(level: Level, leaving: str, other: str) -> str:
         each.node.lineno for each in spots(level.body.node) for name in (leaving, other) if any(definitions(each, name))
     ]
     made = [each for each in statements(level.body.node) if max(filled, default=0) < each.lineno <= level.line]
-    found = ((each.lineno, _with(level, each, leaving, new)) for each in reversed(made))
-    return next((on_lines({line: text}) for line, text in found if text), "")
+    found = ((level.body.place(each), _with(level, each, leaving, new)) for each in reversed(made))
+    return next((on_line(place, text) for place, text in found if text), "")
 
 
 def _without(leaving: str, other: str) -> str:
@@ -170,12 +173,19 @@ def _without(leaving: str, other: str) -> str:
     return f"[p for p in {leaving} if all(p is not each for each in {other})]" if is_clear else ""
 
 
-def _once(level: Level, name: str, held: Sequence[object]) -> dict[int, str]:
-    """The next statement that reads a list which holds a parameter twice, with each of them once, by its line."""
+def _once(level: Level, name: str, held: Sequence[object]) -> str:
+    """The next statement that reads a list which holds a parameter twice, with each of them once."""
     twice = len({id(each) for each in held}) < len(held)
-    later = [each for each in statements(level.body.node) if each.lineno >= level.line] if level.body and twice else []
-    found = ((each.lineno, _with(level, each, name, f"list(dict.fromkeys({name}))")) for each in later)
-    return dict(itertools.islice(((line, new) for line, new in found if new), 1))
+    body = level.body
+    later = [each for each in statements(body.node) if each.lineno >= level.line] if body and twice else []
+    found = ((each, _with(level, each, name, f"list(dict.fromkeys({name}))")) for each in later)
+    return next((on_line(body.place(each), new) for each, new in found if body and new), "")
+
+
+def _on_lines_of_their_own(text: str) -> bool:
+    """Whether what a text asks for is all on different lines."""
+    lines = [line for edits in alternatives(text) for each in edits for line in each.lines]
+    return len(lines) == len(set(lines))
 
 
 def _with(level: Level, statement: ast.stmt | None, name: str, new: str) -> str:

@@ -11,9 +11,11 @@ from backsight.diagnosis.evidence.refused import Refusal
 from backsight.naming.plain import class_dict
 from backsight.source import Place, backward_calls, statements_of
 from backsight.source.body import LOOPS, Body, callee, calls_in, dotted, is_shared, keyword, statements
+from backsight.source.edits import marks_of, put, without_marks, write
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
 from backsight.story.files import user_files
+from backsight.story.fixes import removed
 
 _CLIPS = "clip_grad_norm_"
 
@@ -47,23 +49,25 @@ def _clipped_before(found: Refusal, call: ast.Call) -> str:
     body, statement = found.level.body, found.level.statement
     if body is None or statement is None or limit is None:
         return f"Call {name}.clip(max_norm) once before the training, in place of {_CLIPS}."
-    after = "before the training"
-    if place is not None and place.file == body.file and isinstance(limit, ast.Constant):
-        after = f"after line {place.last}"
     order = keyword(call, "norm_type") or (call.args[2] if len(call.args) > 2 else None)
     given = ", ".join([body.text(limit), *([f"norm_type={body.text(order)}"] if order is not None else [])])
-    return f"Call {name}.clip({given}) once {after}, {_instead(body, statement, call, name)}."
+    clips, instead = f"{name}.clip({given})", _instead(body, statement, call, name)
+    if place is not None and place.file == body.file and isinstance(limit, ast.Constant):
+        return f"Call {clips} once after line {place.last}{put(clips, 'below', place)}, {instead}."
+    return f"Call {clips} once before the training, {without_marks(instead)}."
 
 
 def _instead(body: Body, statement: ast.stmt, call: ast.Call, name: str) -> str:
     """What becomes of the line that clips: nothing, or the norm that the program goes on with."""
     line = statement.lineno
     if not (isinstance(statement, ast.Expr) and statement.value is call):
-        return f"and write line {line} as `{rewritten(body, statement, {call: f'{name}.grad_norm()'})}`"
+        new = rewritten(body, statement, {call: f"{name}.grad_norm()"})
+        return f"and write line {line} as `{new}`{write(body.place(statement), new)}"
+    gone = marks_of(removed(body.place(statement)))
     if is_shared(body, line):
-        return f"and delete `{body.text(call)}` from line {line}"
+        return f"and delete `{body.text(call)}` from line {line}{gone}"
     last = statement.end_lineno or line
-    return f"and delete line {line}" if last == line else f"and delete lines {line} to {last}"
+    return f"and delete line {line}{gone}" if last == line else f"and delete lines {line} to {last}{gone}"
 
 
 def _accumulates(level: Level) -> bool:

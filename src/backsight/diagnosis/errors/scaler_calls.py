@@ -160,6 +160,11 @@ def _is_alternative(one: Call, other: Call) -> bool:
     return same and are_alternatives(one.section.body, one.place, other.place)
 
 
+def is_before(call: Call, here: Call) -> bool:
+    """Whether a call stands before another in their function."""
+    return call.spot.order < here.spot.order
+
+
 def has_run(place: Place) -> bool:
     """Whether a watch has noted a backward at a place since the last optimizer step of this thread."""
     watch, thread = current(), threading.get_ident()

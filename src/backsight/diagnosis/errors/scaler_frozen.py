@@ -17,6 +17,7 @@ from backsight.naming import search
 from backsight.source import Body, Place, statements_of
 from backsight.source.bindings import assigned, targets
 from backsight.source.body import callee, dotted
+from backsight.source.edits import repeat, write
 from backsight.source.freezing import freezing_of, freezings
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
@@ -80,12 +81,25 @@ def replaced(failure: Failure, model: str, optimizer: str) -> tuple[Place, tuple
     match value:
         case ast.Call(args=[copied, *_]) as call if callee(call)[1] == "deepcopy":
             loading = f"{target}.load_state_dict({body.text(copied)}.state_dict())"
-            alone = len(list(targets(statement))) == 1
-            how = f"write `{loading}`" if alone else f"leave {target} out, and write `{loading}` above it"
+            how = f"write `{loading}`{write(place, loading)}"
+            if len(list(targets(statement))) > 1:
+                left = _without(body, statement, target)
+                both = write(place, f"{loading}\n{left}") if left else ""
+                how = f"leave {target} out, and write `{loading}` above it{both}"
             fix = f"On line {place.line}, {how}: it changes the values of the weights that {optimizer} holds."
         case _:
-            fix = f"Build {optimizer} again below line {place.line}, as line {building.line} does."
+            again = repeat(building, "below", place) if built[0].body.node is body.node else ""
+            fix = f"Build {optimizer} again below line {place.line}, as line {building.line} does{again}."
     return place, evidence, fix
+
+
+def _without(body: Body, statement: ast.stmt, target: str) -> str:
+    """`self.a, self.b = x, y` without one of its targets; empty for another form."""
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=goals)], value=ast.Tuple(elts=values)) if len(goals) == len(values):
+            left = [(body.text(a), body.text(b)) for a, b in zip(goals, values, strict=True) if dotted(a) != target]
+            return f"{', '.join(a for a, _ in left)} = {', '.join(b for _, b in left)}"
+    return ""
 
 
 class _Assigned(NamedTuple):

@@ -14,8 +14,10 @@ import torch
 from backsight.diagnosis.errors.scaler_calls import Call, Misused
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
+from backsight.source import Place
 from backsight.source.bindings import Spot, bound, prefixes, spots, uses
 from backsight.source.body import callee, calls_in, expressions, statements
+from backsight.source.edits import move
 from backsight.story.memory import is_module
 from backsight.story.scenes import called_function
 from backsight.story.sections import Section
@@ -176,6 +178,15 @@ def _moved(misused: Misused, case: Skipped, updates: Sequence[Call]) -> str:
     out = f"out of {update.section.body.name}(), below" if inner else "out of and below"
     return (
         f"Move line{'s' * (len(lines) > 1)} {listed(lines)}, `{text}`, {out} the condition on line "
-        f"{case.condition.lineno}: each unscale_() needs an update() before the next, also in a skipped step. "
+        f"{case.condition.lineno}{_below(case, update, [each.place for each in moved])}: each unscale_() needs an "
+        "update() before the next, also in a skipped step. "
         "unscale_() cannot go under that condition, which reads what it unscales."
     )
+
+
+def _below(case: Skipped, update: Call, moved: Sequence[Place]) -> str:
+    """These statements moved below the condition; not out of a function that has no others, or out of a file."""
+    around, section = getattr(update.section.body.node, "body", ()), case.updating.section
+    alone = update is not case.updating and len(around) <= len(moved)
+    there = section.body.place(case.condition)
+    return str(move(moved, "beside", there)) if not alone and there.file == moved[0].file else ""

@@ -1,0 +1,172 @@
+"""BS224: a step finds no gradient to check: cleared too early, or none arrived in this step."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from backsight.diagnosis.errors.scaler_calls import Call, Misused, has_run, is_before
+from backsight.diagnosis.errors.scaler_frozen import frozen_in_optimizer, owner_of, replaced
+from backsight.diagnosis.evidence.left_out import detached, left_out
+from backsight.diagnosis.evidence.over_nothing import over_nothing
+from backsight.diagnosis.evidence.spoken import names_of
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import listed, shown
+from backsight.findings.evidence import Fact
+from backsight.naming import search
+from backsight.source import Place
+from backsight.source.edits import OR, marks_of, move, write
+from backsight.story.fixes import removed
+from backsight.story.memory import gradient_of, is_module, needs_gradient
+from backsight.tape import modules_in, parameters_in
+from backsight.tracing.steps import parameters
+
+
+def unchecked(misused: Misused) -> Finding:
+    """step() or unscale_() found no gradient at all in the optimizer."""
+    name, argument = misused.name, misused.argument
+    title = f"{name}.step({argument}): none of the parameters of {argument} has a gradient."
+    asked = [shown(misused.asked, "finds no gradients to check.")] if misused.asked else []
+    here = misused.here
+    cleared = [each for each in misused.calls if each.method == "zero_grad"]
+    backward = [each for each in misused.calls if each.method == "backward"]
+    if here is not None:
+        own = here.section.body.node
+        runs = [each for each in backward if each.section.body.node is own and is_before(each, here)]
+        between = [
+            each
+            for each in cleared
+            if each.section.body.node is own and runs and is_before(runs[-1], each) and is_before(each, here)
+        ]
+        if between:
+            zeroed = between[-1].place
+            later = (each for each in misused.others("update") if each.section is here.section)
+            updated = next((each for each in later if is_before(here, each)), None)
+            return misused.told(
+                title,
+                zeroed,
+                [shown(zeroed, "sets the gradients to None, after backward()."), *asked],
+                f"Zero the gradients before backward(): move line {zeroed.line}, `{zeroed.text}`, above line "
+                f"{runs[-1].place.line}{move(zeroed, 'above', runs[-1].place)}. {OR}Or zero them after {name}.update()"
+                f"{move(zeroed, 'below', updated.place) if updated else ''}.",
+            )
+    with_gradients = _with_gradients(misused)
+    if misused.parameters and not any(needs_gradient(each) for each in misused.parameters):
+        return frozen_in_optimizer(misused, with_gradients, title, asked)
+    if not with_gradients and any(backward):
+        return _none_this_time(misused, asked)
+    if with_gradients:
+        where = names_of(misused.failure, [misused.optimizer])[0] or argument
+        if (other := replaced(misused.failure, with_gradients[0], where)) is not None:
+            place, lines, fix = other
+            return misused.told(title, place, [*lines, *asked], fix)
+        return misused.told(
+            title,
+            misused.asked,
+            [f"{listed(with_gradients, 3)} has gradients, but {where} holds none of its parameters.", *asked],
+            f"Pass {where} the parameters that the loss is computed from: {with_gradients[0]}.parameters().",
+            exact=False,
+        )
+    return misused.told(
+        title,
+        misused.asked,
+        asked,
+        f"Step only after a backward() that reaches the parameters of {argument}: {name}.scale(loss).backward().",
+        exact=False,
+    )
+
+
+def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
+    """What has gradients has an optimizer of its own: this step's loss does not depend on what this one holds."""
+    name, argument = misused.name, misused.argument
+    owner = owner_of(misused)
+    held = owner or f"the parameters of {argument}"
+    skipped = _skipped(misused)
+    nothing = over_nothing(misused.failure, misused.parameters) if skipped is None else None
+    ended = nothing is None and (skipped is None or has_run(skipped[1]))
+    reason = nothing[1] if nothing else detached(misused.failure, misused.parameters) if ended else None
+    alone = len(search((), frames=misused.failure.frames, collect=(torch.optim.Optimizer,)).found) < 2
+    stands = misused.asked is not None and misused.asked.text == f"{name}.step({argument})"
+    where = f"on line {misused.asked.line}, write " if stands and misused.asked else ""
+    stepping = (
+        f"if any(p.grad is not None for group in {argument}.param_groups for p in group['params']): "
+        f"{name}.step({argument})"
+    )
+    skipping = (
+        f"Step only an optimizer that has gradients: {where}`{stepping}`"
+        f"{write(misused.asked, stepping) if stands and misused.asked else ''}."
+    )
+    if reason is not None:
+        because = "it ran with gradients disabled" if reason.sometimes else "its result is detached from the loss"
+        because = nothing[0] if nothing else because
+        apart = not alone and nothing is None
+        leaves = marks_of(removed(misused.asked)) if stands and misused.asked else ""
+        or_not = (
+            f" {OR}If it should not learn from this loss, leave {name}.step({argument}) out{leaves}." if apart else ""
+        )
+        return misused.told(
+            f"{name}.step({argument}): {held} got no gradient in this step, as {because}.",
+            reason.place,
+            [*reason.evidence, *asked],
+            f"{skipping} {OR}{reason.fix}" if reason.sometimes else f"{reason.fix}{or_not if apart else ''}",
+        )
+    out = left_out(misused.failure, misused.parameters, [owner.rpartition(".")[2]] if owner else [])
+    lines: Sequence[Fact]
+    condition: Place | None
+    if skipped is not None:
+        condition, ran = skipped
+        lines = (shown(condition, "decides whether backward runs before this step."), shown(ran, "is that backward."))
+    else:
+        condition = out.condition if out else misused.asked
+        lines = out.evidence(held) if out else (f"The loss of this step does not depend on {held}.",)
+    return misused.told(
+        f"{name}.step({argument}): {held} got no gradient in this step.",
+        condition,
+        [*lines, *asked],
+        skipping
+        if skipped or out or not alone
+        else f"Compute the loss from what {held} computes: look on the way for .detach(), .item(), torch.tensor() "
+        f"and torch.no_grad(). Skip backward(), step() and {name}.update() only in a step with nothing to train.",
+        exact=skipped is not None or (out is not None and out.sure),
+    )
+
+
+def _skipped(misused: Misused) -> tuple[Place, Place] | None:
+    """The condition of every backward since the last zero_grad, of which none has run, and the first of them."""
+    here = misused.here
+    own = [each for each in misused.calls if here is not None and each.section.body.node is here.section.body.node]
+    before = [each for each in own if here is not None and is_before(each, here)]
+    cleared = [k for k, each in enumerate(before) if each.method == "zero_grad" and not _only_if(each, here)]
+    ran = [each for each in before[cleared[-1] + 1 :] if each.method == "backward"] if cleared else []
+    conditions = {id(found): found for each in ran if (found := _only_if(each, here)) is not None}
+    if not ran or len(conditions) != 1 or any(_only_if(each, here) is None for each in ran):
+        return None
+    (condition,) = conditions.values()
+    return ran[0].section.body.place(condition), ran[0].place
+
+
+def _only_if(call: Call, here: Call | None) -> ast.If | None:
+    """The condition on which a call runs and another does not depend."""
+    around = {id(arm) for arm, _ in here.spot.arms} if here is not None else set()
+    found = (arm for arm, label in call.spot.arms if isinstance(arm, ast.If) and label == "body")
+    return next((arm for arm in found if id(arm) not in around), None)
+
+
+def _with_gradients(misused: Misused) -> list[str]:
+    """The models with gradients none of whose parameters this optimizer holds, nor any other."""
+    found = search((), frames=misused.failure.frames, collect=(torch.optim.Optimizer,)).found
+    others = [each for each, _ in found if isinstance(each, torch.optim.Optimizer)]
+    held = {id(p) for each in others for p in parameters(each)} | {id(each) for each in misused.parameters}
+    found = search((), frames=misused.failure.frames, collect=(torch.nn.Module,)).found
+    every: list[tuple[Any, str]] = [(module, name.path) for module, name in found if is_module(module)]
+    models = [
+        (module, name)
+        for module, name in every
+        if any(gradient_of(p) is not None for p in parameters_in(module))
+        and not any(id(p) in held for p in parameters_in(module))
+    ]
+    inner = {id(m) for module, _ in models for path, m in modules_in(module) if path}
+    return [name for module, name in models if id(module) not in inner]
