@@ -57,8 +57,9 @@ class Waiting(NamedTuple):
         remove = f"Remove line {off.place.line}, `{off.place.text}`, dedent the lines inside it{unwrap(off.place)}"
         if isinstance(block, ast.With) and block.items[1:]:
             others = [each for each in block.items if body.text(each.context_expr) != off.text]
-            head = write(off.place, ast.unparse(ast.With(others, []))) if others else ""
-            remove = f"Remove {off.text} from line {off.place.line}{head}"
+            head = ast.copy_location(ast.With(items=others, body=[], type_comment=None), block)
+            edit = write(off.place, ast.unparse(head)) if others else ""
+            remove = f"Remove {off.text} from line {off.place.line}{edit}"
         place, mark = Place(body.file, getattr(body.node, "lineno", 0), ""), "@torch.no_grad()"
         return f"{remove}, and put `{mark}` above line {place.line}{put(mark, 'above', place)}"
 
