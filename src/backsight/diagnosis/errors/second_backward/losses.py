@@ -262,7 +262,7 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
     fix = f"Add the losses and call backward once: {add.how}."
     if perhaps := perhaps_moved(level, place):
         again = f"{_again(through)} below line {perhaps.line}, {perhaps.text}"
-        fix = f"{again}, if that changes weights. {OR}If it does not, add the losses and call backward once{add.edits}."
+        fix = f"{again}, if that changes weights. If it does not, add the losses and call backward once."
     elif add.how == add.call and _steps_between(level, place):
         fix += " Step the optimizers after that."
     return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
