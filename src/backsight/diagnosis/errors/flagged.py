@@ -9,6 +9,7 @@ import torch
 
 from backsight.diagnosis.wording import listed
 from backsight.snapshot import survey
+from backsight.source import loop_facts
 from backsight.source.bindings import spots, target_names
 from backsight.source.body import callee, dotted
 from backsight.source.edits import OR, marks_of, put, write
@@ -44,8 +45,10 @@ class Flag:
         return str(write(self.level.place, code)) if alone else ""
 
     def retained(self, name: str) -> str:
-        """The statement that has the tensor keep its gradient."""
-        return f"{simple(name)}.retain_grad(){self.instead(f'{simple(name)}.retain_grad()')}"
+        """The statement that has the tensor keep its gradient; in a loop, it may be a leaf in the first pass."""
+        keeps, body = f"{simple(name)}.retain_grad()", self.level.body
+        in_loop = body is not None and loop_facts(body, self.level.line) is not None
+        return f"{keeps}{'' if in_loop else self.instead(keeps)}"
 
     @property
     def statement(self) -> str:
