@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from types import ModuleType
 
@@ -33,9 +33,10 @@ from backsight.diagnosis.wording import a_kind, described, listed, shown
 from backsight.findings.evidence import Certainty, Fact, evidence_of
 from backsight.naming.plain import class_name, is_class
 from backsight.snapshot import survey
-from backsight.source import Body, Place, assignments, calls_of, function_at, parsed, statements_of
+from backsight.source import Body, Place, assignments, calls_of, function_at, only, parsed, statements_of
 from backsight.source.bindings import spots, uses
-from backsight.source.body import callee, calls_in, dotted, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source.edits import OR, Edit, put, remove, write
 from backsight.source.freezing import freezing_of, freezings
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
@@ -92,7 +93,7 @@ def refused(error: BaseException) -> Finding | None:
     fix = (
         (known.fix if known else "")
         or (assigned_parameter(found) if "as parameter" in failure.message else "")
-        or remedy(failure.message, found.tensors, found.module_name, custom=found.is_custom)
+        or remedy(found)
     )
     if not fix and len(evidence) == 1 and not found.module_name:
         return None  # the line and the message, which the traceback shows
@@ -290,13 +291,8 @@ _REMEDIES: dict[str, str] = {
     "state was saved, in the same order, before load_state_dict().",
     r"does not support sparse gradients": "Make the embeddings with sparse=False. Or give their weights an optimizer "
     "of their own, torch.optim.SparseAdam, and leave them out of this one.",
-    r"`fused` and `foreach` cannot be": "Leave out foreach=True: fused=True is the faster of the two.",
-    r"`fused=True` requires all the params": "Leave out fused=True, or move the model to a device in floating point "
-    "before the optimizer is made.",
-    r"as a Tensor is not supported for capturable=False": "Pass a number, lr.item(), or leave out foreach=True.",
     r"does not support complex parameters": "Train torch.view_as_real({x}), a leaf of its own, and compute with "
     "torch.view_as_complex of it; or use torch.optim.Adam, which takes complex parameters.",
-    r"fused.* does not support .?differentiable": "Leave out one of fused=True and differentiable=True.",
     r"non-finite, so it cannot be clipped|returned nan values in its": "`backsight run --nonfinite` names the "
     "operation and the line that produced the first NaN or infinity.",
     r"missing 1 required positional argument: 'closure'": "Pass a closure: a function that zeroes the gradients, "
@@ -307,48 +303,59 @@ _REMEDIES: dict[str, str] = {
     "train, enable its gradients before wrapping.",
     r"process group has not been initialized": "Call torch.distributed.init_process_group(...) first, in each "
     "process; torchrun sets what it reads from the environment.",
-    r"Cannot use both regular backward hooks and full backward hooks": "Register all hooks of {module} with "
-    "register_full_backward_hook(): register_backward_hook() is deprecated, and both cannot be on one module.",
     r"more than 1 value per channel when training": "In training, batch norm needs more than one value per channel: "
     "drop_last=True in the DataLoader avoids a last batch of one; for a single sample call model.eval() first.",
 }
 _DTYPE = re.compile(r"same dtype|expected scalar type|dtypes match|[Ii]nput type .* should be the same|Found dtype")
 
 
-def remedy(message: str, tensors: Sequence[tuple[str, torch.Tensor]], module: str, *, custom: bool) -> str:
-    """Return what to do about an error with this message that is about `tensors`; empty where that is not clear.
-
-    module: what the program calls the module of PyTorch's in which it was raised, empty if none.
-    custom: whether it was raised in the backward of a custom Function.
-    """
+def remedy(found: Refusal) -> str:
+    """Return what to do about an error by its message; empty where that is not clear."""
+    message, tensors, module = found.failure.message, found.tensors, found.module_name
     for pattern, text in _REMEDIES.items():
         if match := re.search(pattern, message, re.DOTALL):
             first = tensors[0][0] if tensors else "x"
             return text.format(x=first, name=match.groupdict().get("name"), module=module or "module")
     if "shapes cannot be multiplied" in message:
-        return _of_features(tensors, module)
-    return _of_dtypes(tensors, custom) if _DTYPE.search(message) else ""
+        return _of_features(found, module)
+    return _of_dtypes(found) if _DTYPE.search(message) else ""
 
 
-def _of_features(tensors: Sequence[tuple[str, torch.Tensor]], module: str) -> str:
+def _of_features(found: Refusal, module: str) -> str:
     """The number of inputs that a linear layer would need."""
+    tensors = found.tensors
     given = next((each for text, each in tensors if text == f"the input of {module}"), None)
     weight = next((each for text, each in tensors if text == f"{module}.weight" and each.dim() == 2), None)
     if given is None or weight is None or not given.dim() or given.shape[-1] == weight.shape[1]:
         return ""
     size = given.shape[-1]
     return (
-        f"{module} takes {weight.shape[1]} features and gets {size}: make it as nn.Linear({size}, {weight.shape[0]}), "
-        f"or give it a tensor whose last dimension is {weight.shape[1]}."
+        f"{module} takes {weight.shape[1]} features and gets {size}: make it as nn.Linear({size}, {weight.shape[0]})"
+        f"{_with_features(found, tuple(weight.shape), size)}, {OR}or give it a tensor whose last dimension is "
+        f"{weight.shape[1]}."
     )
 
 
-def _of_dtypes(tensors: Sequence[tuple[str, torch.Tensor]], custom: bool) -> str:
+def _with_features(found: Refusal, shape: tuple[int, ...], size: int) -> Edit | str:
+    """The only statement that makes a linear layer of this shape in numbers, with another number of inputs."""
+    linear = only(
+        (body, statement, call.args[0])
+        for body, statement, call in calls_of(*user_files(found.failure))
+        if callee(call)[1] == "Linear" and [getattr(each, "value", None) for each in call.args[:2]] == [*shape[::-1]]
+    )
+    if linear is None:
+        return ""
+    body, statement, given = linear
+    new = rewritten(body, statement, {given: str(size)})
+    return write(body.place(statement), new) if new else ""
+
+
+def _of_dtypes(found: Refusal) -> str:
     """Convert what was computed to the dtype of what is trained."""
-    floating = [(text, each) for text, each in tensors if each.is_floating_point()]
+    floating = [(text, each) for text, each in found.tensors if each.is_floating_point()]
     if len({each.dtype for _, each in floating}) < 2:
         return ""
-    if custom:
+    if found.is_custom:
         device = f'device_type="{floating[0][1].device.type}"'
         return (
             f"Let backward run as forward did: decorate forward with @torch.amp.custom_fwd({device}) and backward with "
@@ -359,6 +366,12 @@ def _of_dtypes(tensors: Sequence[tuple[str, torch.Tensor]], custom: bool) -> str
     names, dtypes = listed([text for text, _ in others], 3), {_dtype(each) for _, each in others}
     calls = [f"{text}.to({kept[0]}.dtype)" for text, _ in others]
     how = "" if " " in names.replace(" and ", "") else f": {listed(calls, 3)}"
+    body, statement = found.level.body, found.level.statement
+    if how and body is not None and statement is not None:
+        new = {text: f"{as_code(text)}.to({as_code(kept[0])}.dtype)" for text, _ in others}
+        read = {each: body.text(each) for each in expressions(statement)}
+        line = rewritten(body, statement, {each: new[text] for each, text in read.items() if text in new})
+        how += str(write(found.level.place, line)) if line and new.keys() <= {*read.values()} else ""
     verb = "which is" if len(others) == 1 else "which are"
     return f"Convert {names}, {verb} {listed(sorted(dtypes), 3)}, as {kept[0]} is {_dtype(kept[1])}{how}."
 
@@ -382,25 +395,39 @@ def assigned_parameter(found: Refusal) -> str:
         return ""  # it is computed from the parameter, which therefore cannot go first
     owner, _, name = targets[0].rpartition(".")
     value = level.body.text(statement.value)
-    copied = f"`with torch.no_grad(): {targets[0]}.copy_({value})`"
-    overwrite = f"To overwrite only the values, write {copied} on line {statement.lineno}."
+    copied = f"with torch.no_grad(): {targets[0]}.copy_({value})"
+    overwrite = (
+        f"{OR}To overwrite only the values, write `{copied}` on line {statement.lineno}{write(level.place, copied)}."
+    )
     if any(each.function.rpartition(".")[2] == "__init__" for each in found.failure.users):
         own = all(use.name.startswith("self") for use in uses(statement.value) if not use.binds)
         called = _call_of(found, owner, name, value) if own else ""
         if called:
-            removed = f"{'write `pass` on' if len(level.body.node.body) == 1 else 'remove'} line {statement.lineno}"
-            return f"Compute it in each forward: {removed}, and {called}. {overwrite}"
+            alone = len(level.body.node.body) == 1
+            gone = f"write `pass` on line {statement.lineno}" if alone else f"remove line {statement.lineno}"
+            gone += str(write(level.place, "pass") if alone else remove(level.place))
+            return f"Compute it in each forward: {gone}, and {called}. {overwrite}"
         return ""
     also = [each for each in statements(level.body.node) if each.lineno > statement.lineno and _computed(level, each)]
     lines = [str(each.lineno) for each in also]
+    every: list[tuple[ast.stmt, str]] = [(statement, targets[0])]
+    every += [(each, _computed(level, each)[0]) for each in also]
+    deleted = "".join(str(put(f"del {name}", "above", level.body.place(each))) for each, name in every)
     alike = "; ".join(f"`del {_computed(level, each)[0]}` above line {each.lineno}" for each in also[:_MOST])
     more = f"; and so for lines {listed(lines[_MOST:])}" if len(lines) > _MOST else ""
     if also:
-        overwrite = f"To overwrite only the values: {copied}, and so on."
+        copies = "".join(str(_copying(level.body, each, target)) for each, target in every)
+        overwrite = f"{OR}To overwrite only the values: `{copied}`, and so on{copies}."
     return (
         f"Remove the parameter first, so that {owner} computes with the tensor and its graph: put `del {targets[0]}` "
-        f"above line {statement.lineno}{f'; {alike}' if alike else ''}{more}. {overwrite}"
+        f"above line {statement.lineno}{f'; {alike}' if alike else ''}{more}{deleted}. {overwrite}"
     )
+
+
+def _copying(body: Body, statement: ast.stmt, target: str) -> Edit:
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    text = body.text(value) if value is not None else ""
+    return write(body.place(statement), f"with torch.no_grad(): {target}.copy_({text})")
 
 
 def _set_by_name(found: Refusal) -> str:
@@ -444,7 +471,7 @@ def _call_of(found: Refusal, owner: str, name: str, value: str) -> str:
     body, statement, call = calls[0]
     given = "".join(f"{body.text(each)}, " for each in call.args).rstrip(" ")
     new = rewritten(body, statement, {call: f"torch.func.functional_call({owner}, {{'{name}': {value}}}, ({given}))"})
-    return f"on line {statement.lineno} write `{new}`" if new else ""
+    return f"on line {statement.lineno} write `{new}`{write(body.place(statement), new)}" if new else ""
 
 
 _MESSAGE = re.compile(r"Function '(?P<name>\w+?)(?:Backward)?\d*' returned nan values in its")

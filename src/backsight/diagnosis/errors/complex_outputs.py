@@ -21,6 +21,7 @@ from backsight.source import Place, assignments, only, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, dotted, expressions, given_to, last_name
 from backsight.source.definitions import values_of
+from backsight.source.edits import on_line, without_marks, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure
 from backsight.story.handed import handed
@@ -103,8 +104,10 @@ def _fix(name: str, square: _Square | None) -> str:
             "rounding, as in the sum of x * x.conj()."
         )
     line = square.place.line
-    how = f"write `{square.mended}`" if square.mended else f"square the magnitude of {square.operand} instead"
+    how = f"square the magnitude of {square.operand} instead"
+    how = f"write `{square.mended}`{write(square.place, square.mended)}" if square.mended else how
     how += "".join(f", and {each}" for each in square.later)
+    how = how if square.mended else without_marks(how)
     names = listed([name for name, _ in square.beside])
     if square.beside and not square.mended:
         return f"On line {line}, {how}, and make {names} real, too: otherwise the loss stays complex."
@@ -222,7 +225,7 @@ def _later(section: Section, square: ast.stmt) -> tuple[tuple[str, ...], list[tu
         real = {each: f"abs({section.body.text(each)})" for each, _ in beside}
         changes = real | {each: _without_cast(section, each, real) for each in _casts(section, statement)}
         new = rewritten(section.body, statement, changes) if changes else ""
-        found += [f"on line {line}, write `{new}`"] if new else []
+        found += [on_line(section.body.place(statement), new)] if new else []
         others += beside
     return tuple(found), others
 

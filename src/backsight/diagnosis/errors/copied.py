@@ -177,6 +177,12 @@ def _kind(value: object) -> type | None:
 
 
 def detaching(copied: str, kept: list[Kept], beside: str = "") -> str:
+    """`detachments` in one line."""
+    parts = detachments(copied, kept, beside)
+    return (" and " if any(each.startswith("for ") for each in parts) else "; ").join(parts)
+
+
+def detachments(copied: str, kept: list[Kept], beside: str = "") -> list[str]:
     """The statements that detach all of these; `beside` is an attribute that only their modules have, and not on every
     pass: before it is pruned, a weight is a parameter, to which no result can be assigned."""
     parts, together = list[str](), dict[str, list[str]]()
@@ -192,9 +198,7 @@ def detaching(copied: str, kept: list[Kept], beside: str = "") -> str:
             among = f"{copied}.modules()" if many else every
             every = f"(m for m in {among} if hasattr(m, '{beside or attribute}'))"
         together.setdefault(every, []).append(f"each.{attribute} = each.{attribute}.detach()")
-    parts += [f"for each in {every}: {'; '.join(cuts)}" for every, cuts in together.items()]
-    joint = " and " if any(each.startswith("for ") for each in parts) else "; "
-    return joint.join(parts)
+    return parts + [f"for each in {every}: {'; '.join(cuts)}" for every, cuts in together.items()]
 
 
 def pruned(module: object, attribute: str) -> bool:

@@ -18,6 +18,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import parsed, read_at
 from backsight.source.body import callee, calls_in, keyword
+from backsight.source.edits import Edit, write
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
@@ -90,17 +91,19 @@ def _seen(failure: Failure) -> Finding | None:
 
 def _mended(each: Outside, value: int, name: str, text: str, line: Line) -> str:
     if each.op in _LOSSES:
+        edit: Edit | str = ""
         body, statement = read_at(line.place)
         call = next((c for c in calls_in(statement) if callee(c)[1] == each.op), None)
         ignoring = f"ignore_index={value}"
         if body is not None and statement is not None and call is not None and keyword(call, "ignore_index") is None:
             whole = body.text(call)
-            ignoring = rewritten(body, statement, {call: f"{whole[:-1].rstrip(', ')}, {ignoring})"}) or ignoring
+            new = rewritten(body, statement, {call: f"{whole[:-1].rstrip(', ')}, {ignoring})"})
+            ignoring, edit = new or ignoring, write(line.place, new) if new else ""
         return (
-            f"If {value} stands for entries without a label, pass ignore_index: write `{ignoring}`. Otherwise the "
-            f"model needs {value + 1} classes, or the labels other numbers."
+            f"If {value} stands for entries without a label, pass ignore_index: write `{ignoring}`{edit}. Otherwise "
+            f"the model needs {value + 1} classes, or the labels other numbers."
             if value >= each.size
-            else f"Targets begin with 0. If {value} stands for entries without a label, pass it: `{ignoring}`."
+            else f"Targets begin with 0. If {value} stands for entries without a label, pass it: `{ignoring}`{edit}."
         )
     if value < each.first:
         return f"Number from 0: {text or 'the index'} holds {value}."

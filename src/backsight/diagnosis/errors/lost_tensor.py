@@ -15,9 +15,10 @@ from backsight.diagnosis.evidence.gradients import gradient_read
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, shown
 from backsight.naming.plain import class_dict, class_name, namespace
-from backsight.source import Place, loop_facts, only
+from backsight.source import Place, assignments, loop_facts, only, read_at
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
-from backsight.source.rewriting import simple
+from backsight.source.edits import OR, Edit, change, on_line, put, remove, write
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of
 from backsight.story.files import user_files
@@ -171,7 +172,7 @@ def _converted(lost: Lost, made: Conversion | None) -> Finding:
         return explanation(
             _title(lost, made),
             (shown(written, f"returns the number {lost.value} instead of a loss."), asked),
-            f"Skip it, because it trains nothing: on line {lost.level.line}, write `{skipped}`.",
+            f"Skip it, because it trains nothing: {on_line(lost.level.place, skipped)}.",
             source=str(written),
         )
     lines = (shown(made.place, f"{made.does}."), asked) if made else (asked,)
@@ -236,15 +237,25 @@ def _fix(lost: Lost, made: Conversion | None) -> str:
     log = " Convert to a number for logging after backward()."
     off = disabled_at(made.section.body, made.place.line)
     if off is not None and off.is_decorator:
-        log = f" Also remove @{off.text} from {off.function}: its result needs a graph.{log}"
-    return f"Keep the tensor: {mended}.{log}" if mended else f"Keep the tensor on line {made.place.line}.{log}"
+        log = f" Also remove @{off.text} from {off.function}{remove(off.place)}: its result needs a graph.{log}"
+    return (
+        f"Keep the tensor: {mended}{kept(made, mended)}.{log}"
+        if mended
+        else f"Keep the tensor on line {made.place.line}.{log}"
+    )
 
 
 def _instead(lost: Lost, call: str) -> str:
     """What to call in place of the failing statement, with its line where that is no more than a call."""
+    at = _alone(lost)
+    return on_line(at, call) if at is not None else f"call {call}"
+
+
+def _alone(lost: Lost) -> Place | None:
+    """The failing statement, where that is no more than a call of backward."""
     level = lost.failure.user
     alone = level is not None and level.statement is not None and re.fullmatch(r"[^=]+\.backward\(\)", level.place.text)
-    return f"on line {level.line}, write `{call}`" if level is not None and alone else f"call {call}"
+    return level.place if level is not None and alone else None
 
 
 def _plain_fix(lost: Lost) -> str:
@@ -282,6 +293,12 @@ def without(made: Conversion) -> str:
     return text.replace(call, operand)
 
 
+def kept(made: Conversion, mended: str) -> Edit:
+    """The edit to the statement without the conversion; to what a lambda returns, which is a part of one."""
+    is_statement = made.section.body.name != "<lambda>"
+    return write(made.place, mended) if is_statement else change(made.place, made.place.text, mended)
+
+
 def _attached(operand: ast.expr | None) -> ast.expr | None:
     """What a conversion is given, before it is made fit for it: `loss` of `loss.detach().cpu()`."""
     match operand:
@@ -294,19 +311,37 @@ def _fix_of_none(lost: Lost, made: Conversion) -> str:
     if made.returns_none and made.function:
         result = result_in(made)
         if "some paths" in made.does:
-            return f"Return the loss on every path of {made.function}(), or skip backward() when there is none."
-        how = f"End {made.function}() with `return {result}`" if result else f"Return the loss from {made.function}()"
+            return f"Return the loss on every path of {made.function}(), {_skipped(lost)}."
+        how = ended(made, f"{made.function}()", result) if result else f"Return the loss from {made.function}()"
         return f"{how}."
     receiver, name = callee(made.call) if isinstance(made.call, ast.Call) else (None, "")
     if name == "backward" and receiver is not None:
         text = simple(made.section.body.text(receiver))
+        new = f"{lost.name} = {text}"
+        statement = read_at(made.place)[1]
+        is_it = isinstance(statement, ast.Assign) and [*map(dotted, statement.targets)] == [lost.name]
         return (
-            f"backward() already ran there, and it returns None: write {lost.name} = {text}, then "
-            f"{lost.name}.backward()."
+            f"backward() already ran there, and it returns None: write {new}{write(made.place, new) if is_it else ''}, "
+            f"then {lost.name}.backward()."
         )
     if name:
         return f"Assign the tensor itself to {lost.name}, and call {name}() in a separate statement."
-    return f"Assign the loss tensor to {lost.name} before backward(), or skip backward() when there is none."
+    return f"Assign the loss tensor to {lost.name} before backward(), {_skipped(lost)}."
+
+
+def _skipped(lost: Lost) -> str:
+    """That there may be no loss, and so no backward; as an edit where the statement does no more than that."""
+    level = lost.level
+    alone = isinstance(level.statement, ast.Expr) and "…" not in level.place.text
+    edit = write(level.place, f"if {lost.name} is not None: {level.place.text}") if alone else ""
+    return f"{OR}or skip backward() when there is none{edit}"
+
+
+def ended(made: Conversion, function: str, result: str) -> str:
+    """Say that a function is to return its result."""
+    node = made.section.body.node
+    edit = put(f"return {result}", "end", made.section.body.place(node)) if isinstance(node, ast.stmt) else ""
+    return f"End {function} with `return {result}`{edit}"
 
 
 def result_in(made: Conversion) -> str:
@@ -331,7 +366,7 @@ def _of_closure(failure: Failure) -> Finding:
     function = made.function if made and made.function else name
     asked = shown(level.place, "calls the closure for the loss, and gets None.")
     result = result_in(made) if made and made.returns_none else ""
-    how = f"End {function}() with `return {result}`" if result else f"Return the loss from {function}()"
+    how = ended(made, f"{function}()", result) if made and result else f"Return the loss from {function}()"
     return explanation(
         f"The closure returns None: {function}() must return the loss that its backward() ran on.",
         (*((shown(made.place, f"{made.does}."),) if made else ()), asked),
@@ -385,11 +420,14 @@ def _taken_out(
 ) -> str:
     value, display = lost.value, made.call if made else None
     if made and isinstance(display, ast.Tuple) and len(display.elts) == 1 and made.place.text.endswith(","):
-        return f"Remove the trailing comma: {made.place.text.rstrip(',')}."
+        new = made.place.text.rstrip(",")
+        return f"Remove the trailing comma: {new}{write(made.place, new)}."
     if meant is None:
         of = ".values()" if issubclass(type(value), dict) else ""
         if all(each.numel() == 1 for _, each in fields):
-            return f"Add up the ones to minimize, such as sum({lost.name}{of}).backward() for all of them."
+            total = f"sum({lost.name}{of}).backward()"
+            edit = write(at, total) if (at := _alone(lost)) is not None else ""
+            return f"Add up the ones to minimize, such as {total} for all of them{edit}."
         return f"Compute one number from {lost.name}{fields[0][0]}, and call backward() on it."
     path, tensor = meant
     text = f"{simple(lost.name)}{path}"
@@ -398,8 +436,17 @@ def _taken_out(
     call = _instead(lost, f"{text}.backward()")
     if isinstance(display, ast.Tuple) and made and made.function and path.startswith("["):
         names = ", ".join(lost.name if f"[{k}]" == path else "_" for k in range(len(display.elts)))
-        return f"Unpack it: {names} = {made.function}(...). Or {call}."
+        return f"Unpack it: {names} = {made.function}(...){_unpacked(lost, made, names)}. {OR}Or {call}."
     return f"{call[0].upper()}{call[1:]}."
+
+
+def _unpacked(lost: Lost, made: Conversion, names: str) -> Edit | str:
+    """The statement that assigns all of a function's result, unpacking it."""
+    node, body = made.definition.spot.node if made.definition is not None else None, lost.level.body
+    if body is None or not isinstance(node, ast.Assign) or [*map(dotted, node.targets)] != [lost.name]:
+        return ""
+    new = rewritten(body, node, {node.targets[0]: names}) if isinstance(node.value, ast.Call) else ""
+    return write(body.place(node), new) if new else ""
 
 
 def _not_called(lost: Lost) -> Finding:
@@ -411,8 +458,17 @@ def _not_called(lost: Lost) -> Finding:
         fix = f"Call it first: loss = {text}(...), with its arguments, then loss.backward()."
     else:
         title = f"{text} is a function that was not called: it returns a tensor, which has backward()."
-        fix = f"Add the parentheses where {text} is assigned, to call it."
+        fix = f"Add the parentheses where {text} is assigned, to call it{_calling(lost)}."
     return explanation(title, (shown(lost.level.place, _asks(lost)),), fix, source=lost.failure.source)
+
+
+def _calling(lost: Lost) -> Edit | str:
+    """The only statement that assigns it, with the parentheses."""
+    body, statement = read_at(only(assignments(lost.level.body, lost.name, lost.level.line)))
+    value = statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
+    if body is None or statement is None or not isinstance(value, ast.Attribute | ast.Name):
+        return ""
+    return write(body.place(statement), rewritten(body, statement, {value: f"{body.text(value)}()"}))
 
 
 def _unlocated(failure: Failure, kind: str) -> Finding:

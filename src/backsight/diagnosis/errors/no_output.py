@@ -6,15 +6,17 @@ import ast
 import re
 from typing import Any, TypeGuard
 
-from backsight.diagnosis.errors.lost_tensor import result_in, without
+from backsight.diagnosis.errors.lost_tensor import ended, kept, result_in, without
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.conversion import Conversion, Kind, conversion_in
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, failing, shown
-from backsight.source import Place
-from backsight.source.body import callee, calls_in, statements
+from backsight.source import Place, calls_of, only
+from backsight.source.body import callee, calls_in, dotted, statements
+from backsight.source.edits import Edit, on_line, without_marks, write
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, Level, function_of, owner_of
+from backsight.story.files import user_files
 from backsight.story.memory import is_tensor, shape_of
 from backsight.story.sections import Section, run_by
 
@@ -84,10 +86,12 @@ def _is_loss_first(value: Any) -> TypeGuard[tuple[Any, ...]]:
 def _with_others(failure: Failure, section: Section, name: str, count: int) -> Finding:
     """The loss is the first of several results: PyTorch must be told."""
     place = _only_return(section)
-    told = _told_so(failure, _beside(section) if count == 2 else "rest")
+    told = _told_so(failure, section, _beside(section) if count == 2 else "rest")
     fix = f"{told}, which then returns the gradient and what {name} returns beside the loss."
     if count > 2 and place is not None:
-        fix = f"On line {place.line}, return a pair, the loss and a tuple of the others. {fix}"
+        pair = _as_pair(section) if without_marks(told) != told else ""
+        fix = fix if pair else without_marks(fix)
+        fix = f"On line {place.line}, return a pair, the loss and a tuple of the others{pair}. {fix}"
     beside = "another value" if count == 2 else f"{count - 1} other values"
     return explanation(
         f"{_begun(name)} returns a tuple, not a tensor: torch.func does not know that the loss is its first element.",
@@ -100,6 +104,17 @@ def _with_others(failure: Failure, section: Section, name: str, count: int) -> F
     )
 
 
+def _as_pair(section: Section) -> Edit | str:
+    """The only return of a function, with all but the first of its results in a tuple."""
+    body = section.body
+    match [each for each in statements(body.node) if isinstance(each, ast.Return)]:
+        case [ast.Return(value=ast.Tuple(elts=[first, *others]) as whole) as statement]:
+            new = f"{body.text(first)}, ({', '.join(map(body.text, others))})"
+            line = rewritten(body, statement, {whole: new})
+            return write(body.place(statement), line) if line and body.name.isidentifier() else ""
+    return ""
+
+
 def _beside(section: Section) -> str:
     """What a function that returns a pair calls the second: `logits`."""
     pairs = [each.value for each in statements(section.body.node) if isinstance(each, ast.Return)]
@@ -109,7 +124,7 @@ def _beside(section: Section) -> str:
     return "rest"
 
 
-def _told_so(failure: Failure, beside: str) -> str:
+def _told_so(failure: Failure, section: Section, beside: str) -> str:
     level = failure.user
     if level is not None and level.body is not None and level.statement is not None:
         for call in calls_in(level.statement):
@@ -123,8 +138,22 @@ def _told_so(failure: Failure, beside: str) -> str:
                     ):
                         changes[target] = f"{name}, {beside if beside not in level.variables else 'rest'}"
                 if "…" not in text and (line := rewritten(level.body, level.statement, changes)):
-                    return f"Pass has_aux=True: on line {level.line}, write `{line}`"
-    return "Pass has_aux=True to torch.func.grad"
+                    return f"Pass has_aux=True: {on_line(level.place, line)}"
+    return f"Pass has_aux=True to torch.func.grad{_taken_anywhere(failure, section)}"
+
+
+def _taken_anywhere(failure: Failure, section: Section) -> Edit | str:
+    """The only statement that takes the derivative of the function, as what is called later, told so."""
+    found = only(
+        (body, statement, call.args[0])
+        for body, statement, call in calls_of(*user_files(failure))
+        if callee(call)[1] in ("grad", "grad_and_value") and [*map(dotted, call.args)] == [section.body.name]
+    )
+    if found is None or found[2].lineno in {each.line for each in failure.users}:
+        return ""
+    body, statement, given = found
+    new = rewritten(body, statement, {given: f"{body.text(given)}, has_aux=True"})
+    return write(body.place(statement), new) if new else ""
 
 
 def _of_pair(name: str) -> str:
@@ -134,14 +163,14 @@ def _of_pair(name: str) -> str:
 def _fix(made: Conversion | None, name: str, kind: Kind) -> str:
     if kind == "none":
         result = result_in(made) if made and made.returns_none else ""
-        return f"End {name} with `return {result}`." if result else f"Return the tensor from {name}."
+        return f"{ended(made, name, result)}." if made and result else f"Return the tensor from {name}."
     if kind == "tuple" or (kind == "other" and made is None):
         return f"Return one tensor from {name}."
     if made and made.call is not None and made.operand is not None and (line := without(made)):
         at = f"on line {made.place.line}"
         is_statement = made.section.body.name.isidentifier()  # a lambda's body is a part of one
-        write = f"{at}, write `{line}`" if is_statement else f"write `{line}` instead of `{made.place.text}` {at}"
-        return f"Keep the tensor: {write}. Convert to a number after differentiating."
+        how = f"{at}, write `{line}`" if is_statement else f"write `{line}` instead of `{made.place.text}` {at}"
+        return f"Keep the tensor: {how}{kept(made, line)}. Convert to a number after differentiating."
     return f"Compute what {name} returns with PyTorch operations, and return the tensor."
 
 

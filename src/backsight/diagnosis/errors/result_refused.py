@@ -17,15 +17,12 @@ from torch.utils.data import get_worker_info
 from backsight.diagnosis.errors.copied import (
     Kept,
     copied_in,
-    detaching,
     held_as,
-    is_returned,
-    kept_as,
     pruned,
     results_kept,
-    taken_out,
     told_of_pruning,
 )
+from backsight.diagnosis.errors.copy_refused import fix_of_copy
 from backsight.diagnosis.errors.flagged import Flag, fix_of_flag
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
@@ -35,11 +32,11 @@ from backsight.diagnosis.evidence.workers import Computed, computed_in_worker, t
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, tensor_of
 from backsight.findings.evidence import Fact
-from backsight.naming.plain import class_name, namespace
 from backsight.snapshot import survey
 from backsight.source import Place, only, read_at
 from backsight.source.bindings import assigned, bound, uses
-from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
+from backsight.source.edits import OR, Edit, on_line, wrap, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -331,15 +328,17 @@ class Refused:
     def _values_of(self, text: str, moved: str) -> str:
         """How the array is made of the values, as the statement that asks for it."""
         level, values = self.failure.user, f"{text}.detach(){moved}.numpy()"
-        for call in calls_in(level.statement) if level is not None and level.statement is not None else ():
+        if level is None or level.body is None or level.statement is None:
+            return values
+        for call in calls_in(level.statement):
             receiver, method = callee(call)
-            if level is None or level.body is None or level.statement is None or method != "numpy" or receiver is None:
-                continue
-            new = (
-                rewritten(level.body, level.statement, {call: values}) if level.body.text(receiver) == self.text else ""
-            )
-            return f"on line {level.line}, write `{new}`" if new else values
-        return values
+            if method == "numpy" and receiver is not None:
+                is_it = level.body.text(receiver) == self.text
+                new = rewritten(level.body, level.statement, {call: values}) if is_it else ""
+                return on_line(level.place, new) if new else values
+        read = [each for each in expressions(level.statement) if self.text and level.body.text(each) == self.text]
+        new = rewritten(level.body, level.statement, dict.fromkeys(read, values)) if read else ""
+        return f"{values}{write(level.place, new) if new else ''}"
 
     @property
     def fix(self) -> str:
@@ -349,7 +348,7 @@ class Refused:
         plain, level = simple(name), self.failure.user
         match self.use:
             case "copied":
-                return _fix_of_copy(self, plain)
+                return fix_of_copy(self, plain)
             case "values":
                 moved = ".cpu()" if self.tensor is not None and self.tensor.device.type != "cpu" else ""
                 values = f"For its values only: {self._values_of(simple(self.text or name), moved)}."
@@ -373,20 +372,21 @@ class Refused:
                 kept = appended(level, self.parts[0]) if self.parts is not None and level is not None else None
                 if kept is not None and kept.stepped and kept.detached:
                     return (
-                        f"Keep the values alone: on line {kept.place.line}, write `{kept.detached}`. backward() "
+                        f"Keep the values alone: {on_line(kept.place, kept.detached)}. backward() "
                         "does not go through the list, which would keep every graph in memory."
                     )
                 if self.parts is not None and level is not None:
                     then = "" if beside else " If a loss depends on them, compute it in PyTorch instead."
                     if kept is not None and kept.detached and run_in_turn(self.parts[1]):
                         then = (
-                            f" Or, if backward() runs on each by itself, keep no graphs in {kept.name}: on "
-                            f"line {kept.place.line}, write `{kept.detached}`."
+                            f" {OR}Or, if backward() runs on each by itself, keep no graphs in {kept.name}: "
+                            f"{on_line(kept.place, kept.detached)}."
                         )
                     return f"For its values only: on line {level.line}, {detached_parts(level, *self.parts)}.{then}"
                 if self._runs_model and level is not None:
-                    block = f"put line {level.place.line} inside `with torch.no_grad():`"
-                    return f"{values} Or {block}: then no graph is recorded.{'' if beside else f' {other}'}"
+                    block = "with torch.no_grad():"
+                    block = f"put line {level.place.line} inside `{block}`{wrap(level.place, block)}"
+                    return f"{values} {OR}Or {block}: then no graph is recorded.{'' if beside else f' {other}'}"
                 if beside:
                     write = values.removeprefix("For its values only: ").removesuffix(".")
                     write = f"O{write[1:]}" if write.startswith("on line") else f"Write {write}"
@@ -402,7 +402,23 @@ class Refused:
                 "Make the dataset return values: call detach() where it computes them, or compute under "
                 "torch.no_grad()."
             )
-        return f"Drop out=. Or pass only values, {plain}.detach(), if you need no gradient."
+        return f"Drop out={self._without_out()}. {OR}Or pass only values, {plain}.detach(), if you need no gradient."
+
+    def _without_out(self) -> Edit | str:
+        """The failing statement without out=, to which the result is assigned where nothing takes it."""
+        level = self.failure.user
+        body, statement = (level.body, level.statement) if level is not None else (None, None)
+        call = only(each for each in calls_in(statement) if keyword(each, "out") is not None)
+        if level is None or body is None or statement is None or call is None:
+            return ""
+        given = [
+            *map(body.text, call.args),
+            *(f"{k.arg}={body.text(k.value)}" for k in call.keywords if k.arg != "out"),
+        ]
+        out, new = keyword(call, "out"), f"{body.text(call.func)}({', '.join(given)})"
+        alone = isinstance(statement, ast.Expr) and statement.value is call and out is not None
+        line = f"{body.text(out)} = {new}" if alone and out is not None else rewritten(body, statement, {call: new})
+        return write(level.place, line) if line and all(each.arg for each in call.keywords) else ""
 
 
 def _is_backward(level: Level) -> bool:
@@ -456,118 +472,3 @@ def _operands(level: Level, use: str) -> Iterator[ast.expr]:
         calls = [] if found else calls
     for node in calls:
         yield from node.args
-
-
-def _fix_of_copy(refused: Refused, plain: str) -> str:
-    """An attribute that a module keeps is dropped, or kept without its graph; a tensor is copied by its values."""
-    owner, _, attribute = refused.name.rpartition(".")
-    holder = refused.failure.user.value(owner) if owner and refused.failure.user else None
-    old = _reparametrized(holder) if is_module(holder) else ""
-    if old:
-        return (
-            f"torch.nn.utils.{old} stores {attribute} as a computed tensor. Use torch.nn.utils.parametrizations.{old}, "
-            "whose modules can be copied."
-        )
-    if refused.are_several and not refused.is_pruned:
-        return f"Detach each before the copy{_above(refused)}: {detaching(refused.copied, refused.kept)}."
-    if several := _held_together(refused):
-        filled = refused.filled
-        how = f"write `{filled[1]}` on line {filled[0].line}" if filled and filled[1] else "store each detached"
-        return (
-            f"Detach all of them before the copy{_above(refused)}: {several}. Or, if no loss is computed from them "
-            f"there, {how}."
-        )
-    if owner:
-        kept = refused.kept or kept_as(refused.failure, refused.name, refused.tensor)
-        before = detaching(refused.copied, kept, f"{attribute}_orig" if refused.is_pruned else "")
-        if refused.is_pruned:
-            line = _above(refused).removeprefix(",")
-            return f"Detach {'it' if len(kept) == 1 else 'each'} before the copy: put `{before}`{line}. {_PRUNED}"
-        which, detached = "it" if len(kept) < 2 else "each", _detached(refused.stored, attribute)
-        before = f"etach {which} before the copy{_above(refused)}: {before}." if before else ""
-        detached = refused.filled[1] if refused.filled and refused.filled[1] else detached
-        stored = refused.filled[0] if refused.filled and refused.filled[1] else refused.stored
-        there = f"on line {stored.line}, write `{detached}`" if stored and " = " in detached else detached
-        if refused.stored is not None and not _is_read(refused, attribute):
-            other = f" Or d{before}" if before else ""
-            return f"Store it detached, as no line of the program needs its graph: {there}.{other}"
-        if taken := taken_out(refused.failure, refused.name):
-            return f"{taken}.{f' Or d{before}' if before else ''}"
-        # What goes on from there would have no gradient.
-        on = refused.is_carried or _is_read_there(refused, attribute) or is_returned(refused.failure, attribute)
-        if before and on:
-            return f"D{before}"
-        hedged = f"if no loss is computed from it there, store it detached: {there}."
-        return f"D{before} Or, {hedged}" if before else f"I{hedged[1:]}"
-    return f"Copy its values: {plain}.detach().clone(), which .requires_grad_() makes a leaf."
-
-
-def _above(refused: Refused) -> str:
-    """Above the failing line; of what another function calls by this name, above the line at which that one is."""
-    root = refused.name.partition(".")[0].partition("[")[0]
-    levels = (each for each in refused.failure.users if root in each.variables)
-    level = next(levels, refused.failure.user)
-    return f", above line {level.line}" if level else ""
-
-
-_PRUNED = (
-    "The next forward pass computes it anew, so nothing is lost. prune.remove() would make it a leaf, too, but the "
-    "entries that were pruned would be trained again."
-)
-
-
-def _held_together(refused: Refused) -> str:
-    """The statement that detaches a dict or a list of results, where the refused one is one of several in it."""
-    container, bracket, _ = refused.name.rpartition("[")
-    value = refused.failure.user.value(container) if bracket and refused.failure.user else None
-    held = list(dict.values(value)) if type(value) is dict else value if type(value) is list else []
-    if len(held) < 2 or not all(is_tensor(each) for each in held):
-        return ""
-    if type(value) is dict:
-        return f"{container} = {{key: value.detach() for key, value in {container}.items()}}"
-    return f"{container} = [value.detach() for value in {container}]"
-
-
-def _is_read_there(refused: Refused, attribute: str) -> bool:
-    """Whether the function that stores an attribute reads it, too: `self.code = z; return self.code`."""
-    body = body_around(refused.stored.file, refused.stored.line) if refused.stored else None
-    inside = [node for each in statements(body.node) for node in ast.walk(each)] if body else []
-    attribute = attribute.partition("[")[0]
-    filled = {id(n.value) for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)}
-    read = (n for n in inside if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load) and id(n) not in filled)
-    return any(each.attr == attribute for each in read)
-
-
-def _is_read(refused: Refused, attribute: str) -> bool:
-    """Whether any line of the user's files reads an attribute of this name, or an entry of it, but to detach it."""
-    held = attribute.partition("[")[0]
-    for body in (each for file in user_files(refused.failure) for each in functions(file)):
-        inside = [node for each in statements(body.node) for node in ast.walk(each)]
-        spared = {id(node.value) for node in inside if isinstance(node, ast.Attribute) and node.attr == "detach"}
-        spared |= {id(n.value) for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)}
-        for node in inside:
-            match node:
-                case ast.Attribute(attr=name, ctx=ast.Load()) if name == held and id(node) not in spared:
-                    return True
-    return False
-
-
-def _detached(stored: Place | None, attribute: str) -> str:
-    """The statement that stores an attribute, with its value detached."""
-    try:
-        (statement,) = ast.parse(stored.text if stored else "").body
-    except (SyntaxError, ValueError):
-        statement = None
-    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name | ast.Attribute):
-        return f"{ast.unparse(statement.targets[0])} = {simple(ast.unparse(statement.value))}.detach()"
-    return f"call detach() on the value assigned to {attribute}"
-
-
-def _reparametrized(module: object) -> str:
-    """The old function of torch.nn.utils that computes a parameter of a module before each call: `weight_norm`."""
-    hooks = (namespace(module) or {}).get("_forward_pre_hooks")
-    for hook in hooks.values() if isinstance(hooks, dict) else ():
-        old = {"WeightNorm": "weight_norm", "SpectralNorm": "spectral_norm"}.get(class_name(type(hook)))
-        if old:
-            return old
-    return ""

@@ -19,11 +19,13 @@ from backsight.diagnosis.wording import described, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.snapshot import survey
-from backsight.source import Body, Place, calls_of, statement_at
+from backsight.source import Body, Place, calls_of, only, read_at, statement_at
 from backsight.source.bindings import bound
-from backsight.source.body import callee, dotted, expressions, given_to, is_constant, keyword, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, given_to, is_constant, keyword, statements
 from backsight.source.choices import Choice, literals
 from backsight.source.definitions import values_of
+from backsight.source.edits import OR, Edit, change, on_line, put, without_marks, write
+from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
@@ -74,7 +76,7 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
             *passed(known),
             *_evidence(failure, root, name, unreduced, weighted),
         ),
-        f"{meant}.backward() may be what you want: {meant} is a scalar computed from {name}."
+        f"{meant}.backward() may be what you want{_from(failure, meant)}: {meant} is a scalar computed from {name}."
         if meant
         else missed.fix
         if missed
@@ -185,32 +187,90 @@ def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | No
     tensor = simple(name)
     if failure.call == "grad":
         return (
-            f"Pass {tensor}.sum(): if each value of {name} is computed from its own row of the input, every row gets "
-            f"its own derivative. Or weight the values yourself with grad_outputs=torch.ones_like({name})."
+            f"Pass {tensor}.sum(){_asked(failure, summed=True)}: if each value of {name} is computed from its own row "
+            f"of the input, every row gets its own derivative. {OR}Or weight the values yourself with "
+            f"grad_outputs=torch.ones_like({name}){_asked(failure, summed=False)}."
         )
     if given:
-        return f"Reduce it to a scalar before line {given.line} passes it: {tensor}.mean(), or {tensor}.sum()."
+        mean, total = (put(f"{name} = {tensor}.{how}()", "above", given) for how in ("mean", "sum"))
+        return (
+            f"Reduce it to a scalar before line {given.line} passes it: {tensor}.mean(){mean}, {OR}or "
+            f"{tensor}.sum(){total}."
+        )
     level = failure.user
     is_kept = (
         level is not None and all(part.isidentifier() for part in name.split(".")) and level.value(name) is not None
     )  # who reads it later wants a number
-    put = f"put {name} = {name}.mean() before line {level.line}" if level is not None and is_kept else ""
+    place = level.place if level is not None and is_kept else None
+    before = f"put {name} = {name}.mean() before line {place.line}" if place else ""
+    before += str(put(f"{name} = {name}.mean()", "above", place)) if place else ""
     if unreduced:
-        after = put or f"call {tensor}.mean().backward() afterwards"
+        after = before or f"call {tensor}.mean().backward() afterwards{_from(failure, f'{tensor}.mean()')}"
         written = [place for file in user_files(failure) for place in literals(file, "none")]
         where = f' with reduction="mean" at {written[0]}' if len(written) == 1 and written[0] != unreduced else ""
         by = where or ", as it does by default"
-        return f"Let the loss function reduce{by}. If you need the elements for weights or a mask, {after}."
+        reducing = _reducing(written[0] if where else unreduced, is_literal=bool(where))
+        return (
+            f"Let the loss function reduce{by}{reducing}. {OR}If you need the elements for weights or a mask, {after}."
+        )
     if by_row and level is not None:
-        summed = f"Put {name} = {name}.sum() before line {level.line}" if put else f"Call {tensor}.sum().backward()"
+        summed = f"Call {tensor}.sum().backward(){_from(failure, f'{tensor}.sum()')}"
+        if place:
+            summed = (
+                f"Put {name} = {name}.sum() before line {place.line}{put(f'{name} = {name}.sum()', 'above', place)}"
+            )
         return f"{summed}: where each value is computed from its own row of the input, each row gets its own gradient."
-    if put:
+    if before:
         grows = f"does not grow with the number of elements, as that of {tensor}.sum() does"
-        return f"P{put[1:]}: the gradient of a mean {grows}."
+        return f"P{before[1:]}: the gradient of a mean {grows}."
     return (
-        f"Call {tensor}.mean().backward(), whose gradient does not grow with the number of elements, or "
-        f"{tensor}.sum().backward()."
+        f"Call {tensor}.mean().backward(){_from(failure, f'{tensor}.mean()')}, whose gradient does not grow with the "
+        f"number of elements, {OR}or {tensor}.sum().backward(){_from(failure, f'{tensor}.sum()')}."
     )
+
+
+def _from(failure: Failure, text: str) -> Edit | str:
+    """The failing statement, with backward run on something else."""
+    level = failure.user
+    body, statement = (level.body, level.statement) if level is not None else (None, None)
+    if level is None or body is None or statement is None:
+        return ""
+    run = only(each for each in calls_in(statement) if callee(each)[1] == "backward" and callee(each)[0] is not None)
+    root = callee(run)[0] if run is not None else None
+    if run is None or root is None or run.args:
+        return ""
+    scaled = root.args if isinstance(root, ast.Call) and callee(root)[1] == "scale" else []
+    new = rewritten(body, statement, {scaled[0]: text} if scaled else {run.func: f"{text}.backward"})
+    return write(level.place, new) if new else ""
+
+
+def _asked(failure: Failure, *, summed: bool) -> Edit | str:
+    """The failing statement, with the derivative taken of a sum, or with a weight for each value."""
+    level = failure.user
+    body, statement = (level.body, level.statement) if level is not None else (None, None)
+    call = only(each for each in calls_in(statement) if is_gradient_call(each))
+    output = (next(iter(call.args), None) or keyword(call, "outputs")) if call is not None else None
+    if level is None or body is None or statement is None or call is None or output is None:
+        return ""
+    if isinstance(output, ast.List | ast.Tuple | ast.Starred) or keyword(call, "grad_outputs") or len(call.args) > 2:
+        return ""
+    text = body.text(output)
+    changes: dict[ast.expr, str] = {call: f"{body.text(call)[:-1].rstrip(', ')}, grad_outputs=torch.ones_like({text}))"}
+    new = rewritten(body, statement, {output: f"{simple(text)}.sum()"} if summed else changes)
+    return write(level.place, new) if new else ""
+
+
+def _reducing(at: Place, *, is_literal: bool) -> Edit | str:
+    """The statement that asks for every element, without that; of a text that stands elsewhere, with another."""
+    body, statement = read_at(at)
+    if is_literal and body is not None:
+        quote = body.lines[at.line - 1].encode()[at.column : at.column + 1].decode("utf-8", "replace")
+        return change(at, f"{quote}none{quote}", f"{quote}mean{quote}")
+    if body is None or statement is None:
+        return ""
+    given = [each for call in calls_in(statement) for each in call.keywords if each.arg in ("reduction", "reduce")]
+    new = rewritten(body, statement, {each.value: '"mean"' if each.arg == "reduction" else "True" for each in given})
+    return write(at, new) if new and given else ""
 
 
 def _weighted(failure: Failure) -> Place | None:
@@ -327,9 +387,10 @@ def _crossed(section: Section, statement: ast.stmt, node: ast.Subscript, rows: i
     goals = {goal for goal, _ in section.goals} if section.level is not None else set()
     is_last = getattr(statement, "value", None) is outer and bool(bound(statement) & goals)
     line = rewritten(body, statement, {outer: f"{taken}.{reduction}()" if is_last else f"{taken}.squeeze(1)"})
-    fix = f"On line {statement.lineno}, write `{line}`" if line else f"Use {taken} on line {statement.lineno}"
+    place = body.place(statement)
+    fix = f"O{on_line(place, line)[1:]}" if line else f"Use {taken} on line {statement.lineno}"
     does = f"takes from each of {rows} rows the columns of all rows, {rows} by {rows} numbers."
-    return Crossed(body.place(statement), does, fix, is_last and bool(line))
+    return Crossed(place, does, fix, is_last and bool(line))
 
 
 def _squeezed(statement: ast.stmt, node: ast.expr) -> ast.expr:
@@ -461,5 +522,7 @@ def _told(body: Body, found: list[ast.expr], reduction: str) -> OpenTerms | None
         here = {each: new[each] for each, at in zip(found, statements, strict=True) if at is statement}
         line = rewritten(body, statement, here)
         there = f"write {listed([*here.values()])} there"
-        edits.append(f"on line {statement.lineno}, write `{line}`" if line else there)
-    return OpenTerms(body.place(first), tuple(body.text(each) for each in found), " and ".join(edits))
+        edits.append(on_line(body.place(statement), line) if line else there)
+    fix = " and ".join(edits)
+    whole = all(without_marks(each) != each for each in edits)
+    return OpenTerms(body.place(first), tuple(map(body.text, found)), fix if whole else without_marks(fix))

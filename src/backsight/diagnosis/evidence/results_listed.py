@@ -11,7 +11,7 @@ import torch
 from backsight.diagnosis.wording import shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
-from backsight.source import Place, assignments, backward_roots, only, statement_at
+from backsight.source import Place, assignments, backward_roots, edits, only, statement_at
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Level
@@ -90,10 +90,11 @@ def run_in_turn(held: list[torch.Tensor]) -> bool:
 
 
 def detached_parts(level: Level, name: str, held: list[torch.Tensor]) -> str:
-    """The statement with the list detached in it alone: a loss may still be computed from the list itself."""
+    """What to write on the line of a statement, for the list detached in it alone: a loss may still be computed from
+    the list itself."""
     moved = ".cpu()" if any(each.device.type != "cpu" for each in held) else ""
     values = f"[each.detach(){moved} for each in {name}]"
     body, statement = level.body, level.statement
     nodes = [node for node in expressions(statement) if body is not None and body.text(node) == name]
     line = rewritten(body, statement, dict.fromkeys(nodes, values)) if body and statement else ""
-    return f"write `{line}`" if line else f"write `{values}` in place of `{name}`"
+    return f"write `{line}`{edits.write(level.place, line)}" if line else f"write `{values}` in place of `{name}`"

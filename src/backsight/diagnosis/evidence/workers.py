@@ -20,6 +20,7 @@ from backsight.source import Body, Place, cuts, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions
+from backsight.source.edits import OR, on_line, wrap
 from backsight.source.leaf_last import without_gradient
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
@@ -70,9 +71,7 @@ class Computed:
                 "num_workers=0 to the DataLoader, which then joins the samples in the training process."
             )
         if not self.by:
-            return (
-                f"On line {line}, write `{self.mended}`." if self.mended else f"Pass its values: {self.name}.detach()."
-            )
+            return f"{self._written}." if self.mended else f"Pass its values: {self.name}.detach()."
         if self.optimizer:
             here = (
                 " Or pass num_workers=0 to the DataLoader, which then computes the samples in the training process."
@@ -84,11 +83,15 @@ class Computed:
                 f"{self.by} is given, and call {self.by} on the batch in the training loop.{here} Detached, {self.by} "
                 "would get no gradient."
             )
-        values = f"On line {line}, write `{self.mended}`" if self.mended else f"Detach what {self.by} returns"
+        values, block = self._written if self.mended else f"Detach what {self.by} returns", "with torch.no_grad():"
         return (
-            f"{values}, or put the line inside `with torch.no_grad():`. That does not train {self.by}: to train it, "
-            f"return what it is given, and call {self.by} on the batch in the training loop."
+            f"{values}, {OR}or put the line inside `{block}`{wrap(self.place, block)}. That does not train {self.by}: "
+            f"to train it, return what it is given, and call {self.by} on the batch in the training loop."
         )
+
+    @property
+    def _written(self) -> str:
+        return f"O{on_line(self.place, self.mended)[1:]}"
 
     @property
     def why(self) -> str:

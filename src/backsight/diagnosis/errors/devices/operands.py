@@ -8,12 +8,17 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis.errors.devices.owners import (
+    FACTORIES,
     Owner,
+    anew,
     container_of,
     device_there,
     dotted_text,
     holder_in_module,
+    is_known,
     made_as,
+    made_there,
+    moved_below,
     moves,
     origin,
     owner_of,
@@ -27,16 +32,12 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, mro, namespace
 from backsight.source import Place, assignments, read_at, statement_at
 from backsight.source.body import callee, calls_in, keyword
-from backsight.source.rewriting import simple
+from backsight.source.edits import OR, put, write
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
 from backsight.story.memory import needs_gradient
 from backsight.story.sections import methods_of
-
-_NAMES = (
-    "zeros ones rand randn randint randperm arange tensor full empty eye linspace tril_indices triu_indices from_numpy"
-)
-_FACTORIES = frozenset(_NAMES.split())
 
 
 def of_operands(failure: Failure, indexed: str | None) -> Finding:
@@ -89,8 +90,10 @@ def _index(failure: Failure, found: Apart) -> Told:
     lines += [shown(other, f"creates {rest.named} on {rest.device}.")] if other else []
     there = "cpu()" if rest.device.type == "cpu" else f"to({simple(rest.named)}.device)"
     how = f"Index with {odd.text}.{there}" if odd.text else f"Move the index first: .{there}"
-    kept = f"create {rest.named} where the index is: device={spelled(failure, odd.device, odd.text)}"
-    return Told(made_at, tuple(lines), f"{how}. Or {kept}.")
+    how += str(anew(odd.level, odd.text, f"{simple(odd.text)}.{there}")) if odd.text else ""
+    device = spelled(failure, odd.device, odd.text)
+    kept = f"create {rest.named} where the index is: device={device}{made_there(other, device)}"
+    return Told(made_at, tuple(lines), f"{how}. {OR}Or {kept}.")
 
 
 def _variable(failure: Failure, found: Apart) -> Told:
@@ -99,18 +102,22 @@ def _variable(failure: Failure, found: Apart) -> Told:
     made_at = origin(failure, odd)
     body, statement = read_at(made_at)
     for call in calls_in(statement) if body is not None and isinstance(statement, ast.Assign) else ():
-        if callee(call)[1] in _FACTORIES and keyword(call, "device") is None and body is not None:
+        if callee(call)[1] in FACTORIES and keyword(call, "device") is None and body is not None:
             text = body.text(call)
-            if "…" not in text:
+            if "…" not in text and statement is not None:
                 where = device if body.node is _node(failure) else device_there(failure, made_at, device)
                 lines = (
                     (shown(made_at, f"creates {odd.named} on {odd.device}: no device is given."),) if made_at else ()
                 )
-                at = "" if _is_one(callee(call)[1]) else f"Create it there: {text[:-1]}, device={where})."
-                return Told(made_at, lines, at or f"Move it: {text}.to({where}).")
+                moved = _is_one(callee(call)[1])
+                new = f"{text}.to({where})" if moved else f"{text[:-1]}, device={where})"
+                line = rewritten(body, statement, {call: new})
+                edit = write(made_at, line) if made_at is not None and line and is_known(made_at, where) else ""
+                return Told(made_at, lines, f"{'Move it' if moved else 'Create it there'}: {new}{edit}.")
     lines = (shown(made_at, f"gives {odd.named}, which is on {odd.device}."),) if made_at else ()
     if odd.text and dotted_text(odd.text):
-        return Told(made_at, lines, f"Move it first: {odd.text} = {odd.text}.to({device}).", sure=made_at is not None)
+        new = f"{odd.text} = {odd.text}.to({device})"
+        return Told(made_at, lines, f"Move it first: {new}{put(new, 'above', odd.level.place)}.", made_at is not None)
     return Told(made_at, lines, f"Move {odd.named} first: .to({device}).", sure=False)
 
 
@@ -132,14 +139,15 @@ def _of_factory(failure: Failure, placed: list[Placed]) -> Finding | None:
     for call in calls_in(level.statement):
         text = level.body.text(call)
         of_torch = getattr(value_of(level, callee(call)[0]), "__name__", "") == "torch"
-        if not of_torch or callee(call)[1] not in _FACTORIES or keyword(call, "device") is not None or "…" in text:
+        if not of_torch or callee(call)[1] not in FACTORIES or keyword(call, "device") is not None or "…" in text:
             continue
         device = spelled(failure, rest.device, rest.text)
-        moved = f"Move it: {text}.to({device})."
+        moved = _is_one(callee(call)[1])
+        new = f"{text}.to({device})" if moved else f"{text[:-1]}, device={device})"
         return explanation(
             f"{text} is on the CPU, but {rest.named} is on {rest.device}: both must be on one device.",
             failing(failure, "creates it without device=."),
-            moved if _is_one(callee(call)[1]) else f"Create it there: {text[:-1]}, device={device}).",
+            f"{'Move it' if moved else 'Create it there'}: {new}{anew(level, text, new)}.",
             source=failure.source,
         )
     return None
@@ -181,7 +189,8 @@ def registered(failure: Failure, found: Apart, owner: Owner) -> Told:
         lines: tuple[Fact, ...] = (
             (shown(place, f"creates {name} on {found.odd.device}; it is never moved."),) if place else ()
         )
-        return Told(place, lines, f"Move the model before its optimizer is created: {name} = {name}.to({device}).")
+        moved = f"{name} = {name}.to({device}){moved_below(place, name, device)}"
+        return Told(place, lines, f"Move the model before its optimizer is created: {moved}.")
     within = f"{owner.name}.{owner.path.rpartition('.')[0]}" if "." in owner.path else owner.name
     lines = tuple(shown(place, f"moves {text}.", "read") for place, text in places[:1])
     fix = (
@@ -206,9 +215,17 @@ def _of_loss(failure: Failure, found: Apart, owner: Owner, device: str) -> Told:
     lines = (shown(place, says),) if place else ()
     if text:
         target = device_there(failure, place, device)
-        fix = f"Create it with {own}={text}.to({target}), or move the loss like the model: {owner.name}.to({target})."
+        changes = {given: f"{text}.to({target})"} if given is not None else {}
+        new = rewritten(body, statement, changes) if body is not None and statement is not None else ""
+        edit = write(place, new) if place is not None and new and is_known(place, target) else ""
+        moved = moved_below(place, owner.name, target, assign=False)
+        fix = (
+            f"Create it with {own}={text}.to({target}){edit}, {OR}or move the loss like the model: "
+            f"{owner.name}.to({target}){moved}."
+        )
     else:
-        fix = f"Move the loss like the model: {owner.name} = {owner.name}.to({device})."
+        moved = moved_below(place, owner.name, device)
+        fix = f"Move the loss like the model: {owner.name} = {owner.name}.to({device}){moved}."
     return Told(place, lines, fix)
 
 
@@ -224,7 +241,8 @@ def _in_plain_list(failure: Failure, owner: Owner) -> Told | None:
         if isinstance(statement, ast.Assign):
             value = body.text(statement.value)
             kind = "ModuleDict" if isinstance(statement.value, ast.Dict | ast.DictComp) else "ModuleList"
-            fix = f"Register the layers: self.{attribute} = nn.{kind}({'...' if '…' in value else value})."
+            new = f"self.{attribute} = nn.{kind}({'...' if '…' in value else value})"
+            fix = f"Register the layers: {new}{write(places[0], new) if '…' not in value else ''}."
             says = "keeps layers in a plain list or dict, which .to() and .parameters() do not look into."
             return Told(places[0], (shown(places[0], says),), fix)
     return None
@@ -246,13 +264,17 @@ def plain_attribute(failure: Failure, found: Apart, module: torch.nn.Module, att
         shown(each, f"moves the parameters and buffers of {text} only.", "read") for each, text in moves(failure)[:1]
     )
     text = value if value and "…" not in value else attribute
+    known = place if text == value else None
     if trained:
-        return Told(place, lines, f"Register it: self.{attribute} = nn.Parameter({text}), and let .to() move it.")
+        new = f"self.{attribute} = nn.Parameter({text})"
+        return Told(place, lines, f"Register it: {new}{write(known, new) if known else ''}, and let .to() move it.")
     if type((namespace(module) or {}).get(attribute)) in (list, tuple, dict):
         device = spelled(failure, found.rest.device, found.rest.text)
-        return Told(place, lines, f"Move each where it is read: {found.odd.text}.to({device}).")
+        moved, level = f"{found.odd.text}.to({device})", found.odd.level
+        return Told(place, lines, f"Move each where it is read: {moved}{anew(level, found.odd.text, moved)}.")
+    new = f'self.register_buffer("{attribute}", {text})'
     fix = (
-        f'Register it as a buffer, which .to() moves: self.register_buffer("{attribute}", {text}). Add '
+        f"Register it as a buffer, which .to() moves: {new}{write(known, new) if known else ''}. Add "
         "persistent=False to leave it out of state_dict()."
     )
     return Told(place, lines, fix)
@@ -272,5 +294,5 @@ def without_data(failure: Failure, found: Apart) -> Told:
             f"Or create it with device={device}."
         )
     else:
-        fix = f"Create {found.odd.named} with device={device}."
+        fix = f"Create {found.odd.named} with device={device}{made_there(made_at, device)}."
     return Told(made_at, lines, fix)

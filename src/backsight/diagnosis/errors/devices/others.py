@@ -8,16 +8,18 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.devices import placed
-from backsight.diagnosis.errors.devices.owners import moves, owner_of, spelled
+from backsight.diagnosis.errors.devices.owners import anew, is_known, moves, owner_of, spelled
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shown
 from backsight.naming.plain import class_name
-from backsight.source import Place, assignments, read_at
+from backsight.source import Place, assignments, only, read_at
 from backsight.source.body import Body, body_around, callee, calls_in, is_constant, keyword, statements
-from backsight.source.rewriting import simple
+from backsight.source.edits import OR, Edit, write
+from backsight.source.edits import move as moving
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure, Level
 from backsight.story.files import calls_in_files
 from backsight.story.memory import is_tensor
@@ -37,9 +39,11 @@ def of_generator(failure: Failure, wanted: str, found: str) -> Finding:
     there = device if device and here and there.startswith('"') else there
     how = "torch.Generator()" if wanted == "cpu" else f"torch.Generator(device={there})"
     written = body.text(call) if body is not None and call is not None else "it"
+    edit = _with_call(body, statement, call, how) if place is not None and is_known(place, there) else ""
     fix = f"Create {f'{text} as ' if text else 'the generator as '}{how}"
-    fix += f" in place of {written}." if call is not None and written != "it" else "."
-    other = f' Or draw on its own device and move the result: device="{found}", then .to({device or there}).'
+    fix += f" in place of {written}{edit}." if call is not None and written != "it" else "."
+    drawn = _drawn(level, found, device or there) if level else ""
+    other = f' {OR}Or draw on its own device and move the result: device="{found}", then .to({device or there}){drawn}.'
     lines = (shown(place, f"creates a generator of the {_kind(found)}."),) if place else ()
     return explanation(
         f"{text or 'The generator'} is a generator of the {_kind(found)}, but the random numbers are drawn on the "
@@ -49,6 +53,22 @@ def of_generator(failure: Failure, wanted: str, found: str) -> Finding:
         source=str(place) if place else failure.source,
         exact=place is not None,
     )
+
+
+def _with_call(body: Body | None, statement: ast.stmt | None, call: ast.Call | None, new: str) -> Edit | str:
+    """A statement with a call replaced."""
+    text = rewritten(body, statement, {call: new}) if body and statement and call is not None else ""
+    return write(body.place(statement), text) if body and statement and text else ""
+
+
+def _drawn(level: Level, device: str, to: str) -> Edit | str:
+    """The failing statement with what it draws on another device, and moved."""
+    call = only(each for each in calls_in(level.statement) if keyword(each, "generator") is not None)
+    if call is None or level.body is None or any(each.arg is None for each in call.keywords):
+        return ""
+    own = {str(each.arg): level.body.text(each.value) for each in call.keywords} | {"device": f'"{device}"'}
+    given = ", ".join([*map(level.body.text, call.args), *(f"{name}={value}" for name, value in own.items())])
+    return _with_call(level.body, level.statement, call, f"{level.body.text(call.func)}({given}).to({to})")
 
 
 def _kind(device: str) -> str:
@@ -97,8 +117,8 @@ def of_loader(failure: Failure) -> Finding:
     return explanation(
         f"The samples of {kind} are already on {device}: only tensors on the CPU can be pinned.",
         (*lines, *failing(failure, "gets a batch.")),
-        "Leave pin_memory out, since nothing is left to be copied. Or keep the samples on the CPU, and move each batch "
-        "in the loop: x = x.to(device, non_blocking=True).",
+        f"Leave pin_memory out{_unpinned(failure)}, since nothing is left to be copied. {OR}Or keep the samples on the "
+        "CPU, and move each batch in the loop: x = x.to(device, non_blocking=True).",
         source=str(moved or pins) if moved or pins else failure.source,
         exact=moved is not None,
     )
@@ -109,6 +129,17 @@ def _pinning(failure: Failure) -> Iterator[Place]:
         given = keyword(call, "pin_memory")
         if given is not None and not is_constant(given, value=False):
             yield body.place(statement)
+
+
+def _unpinned(failure: Failure) -> Edit | str:
+    """The only statement that pins, without that."""
+    pins = only(each for each in calls_in_files(failure) if keyword(each[2], "pin_memory") is not None)
+    if pins is None or any(each.arg is None for each in pins[2].keywords):
+        return ""
+    body, statement, call = pins
+    kept = [f"{each.arg}={body.text(each.value)}" for each in call.keywords if each.arg != "pin_memory"]
+    given = ", ".join([*map(body.text, call.args), *kept])
+    return _with_call(body, statement, call, f"{body.text(call.func)}({given})")
 
 
 def _moving(dataset: object) -> Iterator[Place]:
@@ -137,10 +168,12 @@ def of_numpy(failure: Failure, device: str) -> Finding:
     detach = ".detach()" if is_tensor(tensor) and tensor.requires_grad else ""
     read = f"{simple(text)}{detach}.cpu()" if text else "tensor.detach().cpu()"
     numpy = ".numpy()" if called or not text else ""
+    old = f"{text}.numpy()" if called else text
+    edit = anew(level, old, f"{read}{numpy}") if level is not None and text else ""
     return explanation(
         f"{text or 'A tensor'} is on {device}, and NumPy reads only the memory of the CPU.",
         failing(failure, "hands it to NumPy."),
-        f"Copy it to the CPU first: {read}{numpy}.",
+        f"Copy it to the CPU first: {read}{numpy}{edit}.",
         source=failure.source,
         exact=bool(text),
     )
@@ -187,12 +220,15 @@ def _told(
     lines = [shown(load, f"loads the state to where the parameters are then: {there}.", "read")] if load else []
     lines += [shown(move, "moves the parameters, and not the state of the optimizer.", "read")] if move else []
     device = spelled(failure, here)
+    bodies = [read_at(each)[0] for each in (load, move)]
+    alike = bodies[0] is not None and bodies[1] is not None and bodies[0].node is bodies[1].node
+    edit = moving(move, "above", load) if load is not None and move is not None and alike else ""
     which = listed([each for each, _ in away], 3)
     return explanation(
         f"The state of {name} ({which}) is on {there}, but the parameters of {model} are on {here}.",
         (*lines, *failing(failure, "needs both on one device.")),
         f"Move the model first, then create the optimizer and load its state: {model}.to({device}) before "
-        f"{name}.load_state_dict(...), which puts the state where the parameters are.",
+        f"{name}.load_state_dict(...){edit}, which puts the state where the parameters are.",
         source=str(load) if load else failure.source,
         exact=load is not None and move is not None,
     )

@@ -14,13 +14,21 @@ from backsight.diagnosis.errors.devices.placed import Placed
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.naming import search
 from backsight.naming.plain import class_name, namespace
-from backsight.source import Place, assignments, read_at
-from backsight.source.body import body_around, callee, calls_in, dotted
-from backsight.story.failure import Failure
+from backsight.source import Place, assignments, only, parsed, read_at
+from backsight.source.bindings import parameters_of
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions, keyword
+from backsight.source.edits import Edit, put, write
+from backsight.source.rewriting import rewritten
+from backsight.story.failure import Failure, Level
 from backsight.story.files import calls_in_files
 from backsight.story.memory import is_module, is_tensor
 from backsight.story.sections import methods_of
 from backsight.tape import modules_in, parameters_in, registered
+
+_NAMES = (
+    "zeros ones rand randn randint randperm arange tensor full empty eye linspace tril_indices triu_indices from_numpy"
+)
+FACTORIES = frozenset(_NAMES.split())
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
 
@@ -166,6 +174,44 @@ def device_there(failure: Failure, place: Place | None, device: str) -> str:
             if callee(call)[1] == "to" and call.args and inside is not None and dotted(call.args[0]):
                 return inside.text(call.args[0])
     return device
+
+
+def is_known(place: Place, device: str) -> bool:
+    """Whether what a device is written with has a value where a statement stands."""
+    body, node = body_around(place.file, place.line), parsed(device)
+    root = (dotted(node) or "").partition(".")[0] if node is not None else ""
+    if isinstance(node, ast.Constant) or body is None or not root:
+        return isinstance(node, ast.Constant)
+    outer = () if isinstance(body.node, ast.Module) else assignments(body_around(place.file, 0), root)
+    return bool(assignments(body, root, before=place.line) or outer) or root in parameters_of(body.node)
+
+
+def moved_below(place: Place | None, name: str, device: str, *, assign: bool = True) -> Edit | str:
+    """The statement that moves a module, below the one that makes it."""
+    if place is None or not is_known(place, device):
+        return ""
+    return put(f"{name} = {name}.to({device})" if assign else f"{name}.to({device})", "below", place)
+
+
+def made_there(place: Place | None, device: str) -> Edit | str:
+    """A statement that makes a tensor, with the device in the only call that can take one."""
+    body, statement = read_at(place)
+    call = only(each for each in calls_in(statement) if callee(each)[1] in FACTORIES)
+    if body is None or statement is None or call is None or place is None or not is_known(place, device):
+        return ""
+    given = keyword(call, "device")
+    changes: dict[ast.expr, str] = {call: f"{body.text(call)[:-1].rstrip(', ')}, device={device})"}
+    new = rewritten(body, statement, {given: device} if given is not None else changes)
+    return write(body.place(statement), new) if new else ""
+
+
+def anew(level: Level, old: str, new: str) -> Edit | str:
+    """The statement that a function is at, with one of its expressions replaced."""
+    body, statement = level.body, level.statement
+    if body is None or statement is None:
+        return ""
+    text = rewritten(body, statement, {each: new for each in expressions(statement) if body.text(each) == old})
+    return write(level.place, text) if text and text != body.text(statement) else ""
 
 
 def origin(failure: Failure, each: Placed) -> Place | None:

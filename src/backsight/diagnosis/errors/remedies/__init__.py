@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from backsight.diagnosis.errors.remedies import (  # noqa: F401  # each enters its own
+    arguments,
     disabled,
     dtypes,
     elsewhere,

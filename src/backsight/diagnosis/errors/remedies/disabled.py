@@ -13,6 +13,7 @@ from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
 from backsight.source.body import callee, calls_in
+from backsight.source.edits import OR, on_line, put, remove, unwrap, wrap
 from backsight.source.imports import is_gradient_call
 from backsight.story.cuts import CutOff, around, cuts, seen, unrecorded
 from backsight.story.evaluated import value_of
@@ -39,17 +40,20 @@ def _of_disabled(found: Refusal, match: Match) -> Remedy | None:
     if level is not None and level is not found.level:
         evidence.append(shown(level.place, "runs inside it."))
     plain = isinstance(statement, ast.Expr) and statement.lineno == statement.end_lineno
-    asks = f"`if {name}.requires_grad: {body.text(statement)}`" if plain else f"`if {name}.requires_grad:`"
+    condition, at = f"if {name}.requires_grad:", found.level.place
+    asks = on_line(at, f"{condition} {body.text(statement)}") if plain else f"on line {at.line}, write `{condition}`"
+    asks += str(wrap(at, condition)) if isinstance(statement, ast.Expr) and not plain else ""
     removed = _removed(block)
     if running is None:
-        leaf = f"For the gradient of {name} alone: write `{name}.requires_grad_()` above line {statement.lineno}. "
+        code = f"{name}.requires_grad_()"
+        leaf = f"For the gradient of {name} alone: write `{code}` above line {at.line}{put(code, 'above', at)}. {OR}"
         leaf = leaf if "inference" not in place.text else ""
         return Remedy(f"{leaf}To train what it is computed from as well: {removed}.", tuple(evidence), place)
     if _runs_backward(block):
         fix = f"{removed[0].upper()}{removed[1:]}: backward runs there, and needs the graph of {name}."
         return Remedy(fix, tuple(evidence), place)
-    only = f"Ask only where there is a gradient: on line {statement.lineno}, write {asks}."
-    return Remedy(f"{only} To get one here as well, {removed}.", tuple(evidence), None)
+    only = f"Ask only where there is a gradient: {asks}."
+    return Remedy(f"{only} {OR}To get one here as well, {removed}.", tuple(evidence), None)
 
 
 def _of_constants(found: Refusal, name: str) -> Remedy | None:
@@ -60,9 +64,10 @@ def _of_constants(found: Refusal, name: str) -> Remedy | None:
     origin = made(Held(found.failure, found.level, name, tensor))
     if origin is None or origin.place == found.level.place:
         return None
+    code = f"{name}.requires_grad_()"
     fix = (
-        f"For the gradient of {name}: put `{name}.requires_grad_()` below line {origin.place.last}, so that it is a "
-        "leaf. To train what it is computed from too, make that require grad first."
+        f"For the gradient of {name}: put `{code}` below line {origin.place.last}{put(code, 'below', origin.place)}, "
+        "so that it is a leaf. To train what it is computed from too, make that require grad first."
     )
     return Remedy(fix, (), None)
 
@@ -91,7 +96,7 @@ def _removed(block: CutOff) -> str:
     """How gradients are enabled where a block disables them."""
     text, line = block.cut.place.text, block.cut.place.line
     if text.startswith("@"):
-        return f"remove line {line}, `{text}`, from {block.section.body.name}()"
+        return f"remove line {line}, `{text}`, from {block.section.body.name}(){remove(block.cut.place)}"
     if text.startswith("with ") and "," not in text and "set_grad_enabled" not in text:
-        return f"remove line {line}, `{text}`, and dedent the lines inside it"
+        return f"remove line {line}, `{text}`, and dedent the lines inside it{unwrap(block.cut.place)}"
     return f"enable gradients on line {line}, `{text}`"

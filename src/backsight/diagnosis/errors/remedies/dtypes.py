@@ -19,6 +19,7 @@ from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import dotted, expressions
+from backsight.source.edits import OR, on_line
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, around_engine
@@ -50,7 +51,7 @@ def _of_two_dtypes(found: Refusal, match: Match) -> Remedy | None:
     to = f"{like}.dtype" if like else str(given.kept.dtype)
     nodes = [node for node in expressions(statement) if text and dotted(node) == text]
     new = rewritten(body, statement, {nodes[0]: f"{text}.to({to})"}) if body and statement and len(nodes) == 1 else ""
-    how = f"on line {place.line}, write `{new}`" if new and place else f"{text or name}.to({to})"
+    how = on_line(place, new) if new and place else f"{text or name}.to({to})"
     above = _cast_above(found, given) if not text else None
     if above is not None:
         return Remedy(
@@ -58,7 +59,7 @@ def _of_two_dtypes(found: Refusal, match: Match) -> Remedy | None:
         )
     which = text or name or f"the {described(given.other)}"
     kept_in = _kept_in(found, like, given.kept) if like else None
-    usual = f" Or {kept_in.fix}" if kept_in is not None else ""
+    usual = f" {OR}Or {kept_in.fix}" if kept_in is not None else ""
     return Remedy(
         f"The backward of this operation needs one dtype. Convert {which} before it: {how}.{usual}",
         (*took, *_origin(found, text or name, given.other), *(kept_in.evidence if kept_in is not None else ())),
@@ -95,7 +96,7 @@ def _kept_in(found: Refusal, name: str, tensor: torch.Tensor) -> Remedy | None:
         return None
     evidence = shown(place, f"makes {told}, from which {name} has its dtype.", "read")
     return Remedy(
-        f"make {owner}.{attribute} {str(usual).removeprefix('torch.')}: on line {place.line}, write `{new}`.",
+        f"make {owner}.{attribute} {str(usual).removeprefix('torch.')}: {on_line(place, new)}.",
         (evidence,),
     )
 

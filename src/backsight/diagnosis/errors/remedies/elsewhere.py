@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from backsight.diagnosis.errors.remedies.functions import forward_of
-from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
+from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, anew, remedy
 from backsight.diagnosis.evidence.custom import definition
 from backsight.diagnosis.evidence.reentrant import reentrant_call, without_reentry
 from backsight.diagnosis.evidence.refused import Refusal
@@ -17,6 +17,7 @@ from backsight.source.bindings import Spot, bound, spots, uses
 from backsight.source.body import SCOPES, callee, calls_in, dotted, functions, keyword, statements
 from backsight.source.callables import Callable, callables
 from backsight.source.definitions import values_of
+from backsight.source.edits import put, remove, write
 from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.story.files import user_files
 
@@ -42,7 +43,9 @@ def _unpacking(found: Refusal, match: Match) -> Remedy | None:
     lines.append(shown(at, f"returns {what}.", None if sure or wrong is None else "read"))
     if dropped and given:
         place = body.place(dropped[0])
-        return Remedy(f"On line {place.line}, write `return {place.text}`.", tuple(lines), place)
+        new = f"return {place.text}"
+        edit = write(place, new) if "…" not in place.text else ""
+        return Remedy(f"On line {place.line}, write `{new}`{edit}.", tuple(lines), place)
     name = "the lambda" if isinstance(hook.node, ast.Lambda) else f"{getattr(body.node, 'name', 'the unpack hook')}()"
     return Remedy(
         _as_tensor(hook, wrong, match[1])
@@ -61,7 +64,7 @@ def _as_tensor(hook: Callable, wrong: ast.Return | None, kind: str) -> str:
     is_lambda = isinstance(hook.node, ast.Lambda)
     line = rewritten_line(hook.body, value, new) if is_lambda else rewritten(hook.body, wrong, {value: new})
     same = "the tensor must have the dtype, the shape and the device of the one that was packed"
-    return f"On line {wrong.lineno}, write `{line}`: {same}." if line else ""
+    return f"On line {wrong.lineno}, write `{line}`: {same}{anew(hook.body, wrong, line)}." if line else ""
 
 
 def _unpack_hooks(found: Refusal) -> Iterator[Callable]:
@@ -110,31 +113,43 @@ def _without_setup(found: Refusal, match: Match) -> Remedy | None:
     unpacked = f"{inputs}{',' if len(given) == 1 else ''} = inputs"
     which = f"line{'s' * (len(lines) > 1)} {listed(lines)}"
     move = f", and move {which} into it, below `{unpacked}`" if saving else ""
-    name, made = getattr(body.node, "name", "forward"), _made_and_saved(body, saving)
+    head = f"def {getattr(body.node, 'name', 'forward')}({inputs}):"
+    setup = f"def setup_context({ctx}, inputs, output):"
+    result, others = _made_and_saved(body, saving)
+    made = (f" There, {result} is `output`." if result else "") + (
+        f" Compute {listed(others)} from the inputs again there." if others else ""
+    )
+    edits = ""
+    if not others and all(each in body.node.body for each in saving):
+        first = [unpacked, *([f"{result} = output"] if result else [])]
+        edits = f"{write(definition(body), head)}{_moved(body, setup, first, saving)}"
     calls = ((level, call) for level in found.failure.users for call in calls_in(level.statement))
     transforming = next(((level, callee(call)[1]) for level, call in calls if callee(call)[1] in _TRANSFORMS), None)
     evidence: list[Fact] = [shown(definition(body), f"takes {ctx}, which torch.func does not pass.")]
     if transforming is not None and transforming[0] is not found.level:
         evidence.append(shown(transforming[0].place, f"transforms it with {transforming[1]}()."))
     return Remedy(
-        f"On line {body.node.lineno if isinstance(body.node, SCOPES) else 0}, write `def {name}({inputs}):`, without "
-        f"{ctx}. Add a @staticmethod `def setup_context({ctx}, inputs, output):`{move}.{made} For vmap, also set "
-        "generate_vmap_rule = True in the class.",
+        f"On line {body.node.lineno if isinstance(body.node, SCOPES) else 0}, write `{head}`, without {ctx}. Add a "
+        f"@staticmethod `{setup}`{move}{edits}.{made} For vmap, also set generate_vmap_rule = True in the class.",
         tuple(evidence),
         definition(body),
     )
 
 
-def _made_and_saved(body: Body, saving: Sequence[ast.stmt]) -> str:
-    """What to write in setup_context for the values that forward computed itself and saves."""
+def _moved(body: Body, setup: str, first: list[str], saving: Sequence[ast.stmt]) -> str:
+    """The edits that make a static method of statements of forward, with these lines before them."""
+    inside = (line for each in (*first, *map(ast.unparse, saving)) for line in each.split("\n"))
+    code = "\n    ".join([f"\n@staticmethod\n{setup}", *inside])
+    return f"{remove([*map(body.place, saving)]) if saving else ''}{put(code, 'beside', definition(body))}"
+
+
+def _made_and_saved(body: Body, saving: Sequence[ast.stmt]) -> tuple[str | None, list[str]]:
+    """What forward computed itself and saves: the name of its result, if that is saved, and the others."""
     own = {name for each in statements(body.node) for name in bound(each)}
     read = {use.name: None for each in saving for use in uses(each) if not use.binds and use.name in own}
     results = [each.value for each in statements(body.node) if isinstance(each, ast.Return)]
     result = dotted(results[0]) if len(results) == 1 else None
-    others = [each for each in read if each != result]
-    return (f" There, {result} is `output`." if result in read else "") + (
-        f" Compute {listed(others)} from the inputs again there." if others else ""
-    )
+    return result if result in read else None, [each for each in read if each != result]
 
 
 # Which of its returns gave a function's result, by the type of that.

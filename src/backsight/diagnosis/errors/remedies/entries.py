@@ -15,6 +15,7 @@ from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, only, statement_at
 from backsight.source.body import callee, dotted
 from backsight.source.definitions import values_of
+from backsight.source.edits import on_line
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.memory import is_tensor, shape_of
@@ -50,7 +51,7 @@ def _of_picked_entries(found: Refusal, match: Match) -> Remedy | None:
     line = rewritten(level.body, level.statement, {call: new}) if level.statement is not None else ""
     return Remedy(
         f"Put it into zeros of the shape of {name}, at the entries that {index} picks: "
-        f"{f'on line {level.line}, write `{line}`' if line else f'`{new}`'}.",
+        f"{on_line(level.place, line) if line else f'`{new}`'}.",
         (needs, shown(place, f"picks {size} entries of {name}, and the gradient of the others is 0.", "read")),
     )
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import torch
 
-from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, source_of
+from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, anew, remedy, source_of
 from backsight.diagnosis.evidence.custom import body_of, elements, every_applied, returned
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import shown
@@ -18,6 +18,7 @@ from backsight.source.bindings import spots
 from backsight.source.body import callee, calls_in, dotted, keyword, statements
 from backsight.source.changes import changed_names
 from backsight.source.definitions import values_of
+from backsight.source.edits import OR, on_line, without_marks
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten
@@ -43,9 +44,10 @@ def _not_returned(found: Refusal, match: Match) -> Remedy | None:
     instead = _without_underscore(body, changing) if changing is not None else ""
     without = removed(body.place(marks[0][0]))
     plain = (
-        f"Or modify nothing in place: {without} and write `{instead}` on line {changing.lineno}."
+        f"{OR}Or modify nothing in place: {without} and write `{instead}` on line {changing.lineno}"
+        f"{anew(body, changing, instead)}."
         if instead and changing is not None
-        else f"Or {without}, and compute a new tensor instead of changing {name}."
+        else f"Or {without_marks(without)}, and compute a new tensor instead of changing {name}."
     )
     lines = [shown(body.place(marks[0][0]), f"declares that forward modifies {name} in place.")]
     lines += [shown(body.place(returning), f"does not return {name} itself.")] if returning else []
@@ -88,8 +90,8 @@ def _without_jvp(found: Refusal, match: Match) -> Remedy | None:
         )
     line = rewritten(body, statement, {call.func: f"{body.text(call.func).removesuffix('apply')}forward"})
     return Remedy(
-        f"If forward uses only PyTorch operations that have a derivative, let PyTorch differentiate it: on line "
-        f"{statement.lineno}, write `{line}`. Otherwise, {define}."
+        f"If forward uses only PyTorch operations that have a derivative, let PyTorch differentiate it: "
+        f"{on_line(body.place(statement), line)}. {OR}Otherwise, {define}."
     )
 
 
@@ -106,7 +108,7 @@ def _hook_of_leaves(found: Refusal, match: Match) -> Remedy | None:
         each = f"for p in {body.text(owner)}.parameters(): p.register_post_accumulate_grad_hook({hook})"
         return Remedy(
             f"{name} is computed anew each time it is read, and has no .grad. Register the hook on the parameters that "
-            f"it is computed from: on line {level.statement.lineno}, write `{each}`."
+            f"it is computed from: {on_line(level.place, each)}."
         )
     return Remedy(
         f"{name} is a result, and has no .grad. For its gradient, {name}.register_hook(...), whose hook receives the "
@@ -127,7 +129,8 @@ def _packing(found: Refusal, match: Match) -> Remedy | None:
                     continue
                 new = _without_underscore(body, each)
                 place, name = body.place(each), min(names)
-                how = f"write `{new}` on line {place.line}" if new else f"compute with a copy, {name}.clone()"
+                how = f"compute with a copy, {name}.clone()"
+                how = f"write `{new}` on line {place.line}{anew(body, each, new)}" if new else how
                 return Remedy(
                     f"Leave {name} unchanged, because the program still uses it: {how}.",
                     (shown(place, f"modifies {name}, the program's own tensor, in place."),),
@@ -190,7 +193,7 @@ def _unpacked(body: Body, statement: ast.Return, odd: dict[ast.expr, ast.Call]) 
     asking = [(at, each) for each in odd.values() if (at := statement_at(body, each.lineno, each.col_offset))]
     if not line or not asking:
         return None
-    edits = [f"on line {statement.lineno}, write `{line}`"]
+    edits = [on_line(body.place(statement), line)]
     computed = [computing(body, at) for at, _ in asking]
     if not switches(body):
         edits += dict.fromkeys(enabled(lines, body) for lines in computed)
@@ -200,7 +203,7 @@ def _unpacked(body: Body, statement: ast.Return, odd: dict[ast.expr, ast.Call]) 
     for (at, call), (_, after) in itertools.pairwise(asking):
         if _root(body, call) == _root(body, after) and keyword(call, "retain_graph", "create_graph") is None:
             new = with_flag(body, at, call, "retain_graph")
-            edits.append(f"on line {at.lineno}, write `{new}`, as line {after.lineno} needs that graph too")
+            edits.append(f"{on_line(body.place(at), new)}, as line {after.lineno} needs that graph too")
     disabled = "" if switches(body) else ", and backward runs with gradients disabled"
     first = dict.fromkeys(lines[0] for lines in computed if not switches(body))
     return Remedy(

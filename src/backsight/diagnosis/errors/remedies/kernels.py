@@ -15,6 +15,7 @@ from backsight.findings.evidence import Fact
 from backsight.source import Body
 from backsight.source.bindings import spots
 from backsight.source.body import callee, keyword
+from backsight.source.edits import OR, on_line, unwrap
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 
@@ -45,9 +46,11 @@ def _no_kernel(found: Refusal, match: Match) -> Remedy | None:
         line = rewritten(body, statement, {given: f"({written})" if isinstance(given, ast.Tuple) else f"[{written}]"})
         kernels = f"only {listed([_SPOKEN[each] for each in allowed])}"
         reasons = list(_reasons(found, allowed))
-        how = f"write `{line}`" if line and more else "allow more kernels"
+        at = body.place(statement)
+        how = on_line(at, line) if line and more else f"on line {at.line}, allow more kernels"
+        left = unwrap(at) if len(statement.items) == 1 else ""
         return Remedy(
-            f"Allow more kernels: on line {statement.lineno}, {how}. Or remove this `with`: PyTorch then takes the "
+            f"Allow more kernels: {how}. {OR}Or remove this `with`{left}: PyTorch then takes the "
             "fastest kernel that can."
             + ("" if reasons else " The warnings of PyTorch above the traceback say why each of them refuses."),
             (shown(body.place(statement), f"allows {kernels}."), *reasons),

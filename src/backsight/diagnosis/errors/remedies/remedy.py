@@ -12,6 +12,7 @@ from backsight.diagnosis.evidence.refused import Refusal
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, function_at
 from backsight.source.body import as_function
+from backsight.source.edits import Edit, change, write
 from backsight.story.failure import Level
 from backsight.story.sections import function_called, undecorated
 
@@ -38,6 +39,13 @@ def remedy(pattern: str) -> Callable[[Function], Function]:
         return function
 
     return enter
+
+
+def anew(body: Body, statement: ast.stmt, new: str) -> Edit:
+    """Write what `rewritten` has returned: of a lambda's expression, which is a part of a statement, its whole line."""
+    place = body.place(statement)
+    is_part = body.name == "<lambda>"
+    return change(place, body.lines[statement.lineno - 1].strip(), new) if is_part else write(place, new)
 
 
 def source_of(level: Level, node: ast.expr) -> Body | None:

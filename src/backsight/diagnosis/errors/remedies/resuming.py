@@ -17,6 +17,7 @@ from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, assignments, calls_of, only, statement_at, statements_of
 from backsight.source.bindings import assigned
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword
+from backsight.source.edits import OR, on_line, put, write
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
 from backsight.story.files import user_files
@@ -51,13 +52,13 @@ def _resumed(found: Refusal, match: Match) -> Remedy | None:
         lines.append(f"last_epoch is {shows}." if here else shown(place, f"passes last_epoch={shows}."))
         for at, new in _decided(level, text, epoch):
             lines.append(shown(at, f"sets {text}."))
-            place, begins = at, f"{begins}: `{new}` on line {at.line}, if nothing else counts from it"
+            place, begins = at, f"{begins}: `{new}` on line {at.line}{write(at, new)}, if nothing else counts from it"
     lines.append(f"With last_epoch={epoch} it resumes, from the initial_lr of each group; {name} has none.")
     resumes = f"load the state of {name}, saved while it had a scheduler, before making this one"
     if (unsaved := _unsaved(found, name)) is not None:
         lines.append(shown(unsaved.place, f"keeps no state of {name}.", "read"))
         resumes = unsaved.fix
-    return Remedy(f"To begin a training, {begins}. To resume one, {resumes}.", tuple(lines), place)
+    return Remedy(f"To begin a training, {begins}. {OR}To resume one, {resumes}.", tuple(lines), place)
 
 
 class _Unsaved(NamedTuple):
@@ -99,8 +100,8 @@ def _unsaved(found: Refusal, name: str) -> _Unsaved | None:
     load = f'{name}.load_state_dict({loaded}["{attribute}"])'
     return _Unsaved(
         place,
-        f"save the state of {name} as well: on line {place.line}, write `{new}`, and put `{load}` below line "
-        f"{at.line}, so that it is loaded before this scheduler is made",
+        f"save the state of {name} as well: {on_line(place, new)}, and put `{load}` below line {at.line}"
+        f"{put(load, 'below', at)}, so that it is loaded before this scheduler is made",
     )
 
 

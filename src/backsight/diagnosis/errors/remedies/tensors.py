@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
-from backsight.diagnosis.errors.copied import detaching, results_kept
+from backsight.diagnosis.errors.copied import detaching, detachments, results_kept
 from backsight.diagnosis.errors.optimizer_state import made_at
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
 from backsight.diagnosis.evidence.refused import Refusal
@@ -17,10 +17,11 @@ from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.wording import counted, described, listed, shown, sure_if
 from backsight.naming import search
 from backsight.naming.plain import namespace
-from backsight.source import Body, calls_of, statement_at
+from backsight.source import Body, Place, calls_of, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import parameters_of, spots, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
+from backsight.source.edits import OR, Edit, on_line, put, remove, wrap, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
@@ -42,13 +43,13 @@ def _detached_view(found: Refusal, match: Match) -> Remedy | None:
     if isinstance(loop, ast.For) and dotted(loop.target) == name and (whole := dotted(loop.iter)):
         kind = "tuple(" if type(found.level.value(whole)) is tuple else "["
         end = ")" if kind == "tuple(" else "]"
-        alone = len(loop.body) == 1
-        where = f"lines {loop.lineno} to {statement.lineno}" if alone else f"line {statement.lineno}, below the loop"
-        return Remedy(
-            f"{name} is a view, which cannot be detached in place: write `{whole} = {kind}{name}.detach() for "
-            f"{name} in {whole}{end}` instead of {where}."
-        )
-    return Remedy(f"{name} is a view: on line {statement.lineno}, write `{name} = {name}.detach()`.")
+        new, at = f"{whole} = {kind}{name}.detach() for {name} in {whole}{end}", body.place(loop)
+        if len(loop.body) == 1:
+            where = f"lines {loop.lineno} to {statement.lineno}{write(at, new)}"
+        else:
+            where = f"line {statement.lineno}, below the loop{remove(found.level.place)}{put(new, 'beside', at)}"
+        return Remedy(f"{name} is a view, which cannot be detached in place: write `{new}` instead of {where}.")
+    return Remedy(f"{name} is a view: {on_line(found.level.place, f'{name} = {name}.detach()')}.")
 
 
 @remedy(r"parameter group that doesn't match the size of optimizer's group|different number of parameter groups")
@@ -63,7 +64,7 @@ def _state_of_others(found: Refusal, match: Match) -> Remedy | None:
     return Remedy(
         f"It was saved with {_groups(sizes[0])}{_settings(below)}, and this optimizer has {_groups(sizes[1])}. "
         f"To go on with the old state, make the optimizer{where} over the same parameters in the same groups, in the "
-        f"same order. To train other parameters from here, start with a new state: {removed(found.level.place)}.",
+        f"same order. {OR}To train other parameters from here, start with a new state: {removed(found.level.place)}.",
         (shown(built, f"makes it with {_groups(sizes[1])}."),) if built is not None else (),
         built,
     )
@@ -112,10 +113,12 @@ def _of_frozen(found: Refusal, match: Match) -> Remedy | None:
             data = [(text, level.value(text)) for text in given if text]
             plain = [text for text, value in data if is_tensor(value) and value.is_floating_point()]
             if plain and not any(needs_gradient(value) for _, value in data):
+                asks, alone = f"if {name}.requires_grad:", isinstance(found.level.statement, ast.Expr)
+                required = f"{plain[0]}.requires_grad_()"
                 return Remedy(
                     f"To get a gradient although all parameters behind {name} are frozen, make the input require grad: "
-                    f"put `{plain[0]}.requires_grad_()` above line {level.line}. Where none is needed, call it only "
-                    f"under `if {name}.requires_grad:`.",
+                    f"put `{required}` above line {level.line}{put(required, 'above', level.place)}. {OR}Where none is "
+                    f"needed, call it only under `{asks}`{wrap(found.level.place, asks) if alone else ''}.",
                     (shown(level.place, f"runs the model on {plain[0]}, which does not require grad."),)
                     if level is not found.level
                     else (),
@@ -154,8 +157,8 @@ def _made_without_dtype(found: Refusal, match: Match) -> Remedy | None:
             line, statement = rewritten(body, failing, reads), failing
         if line:
             return Remedy(
-                f"{what}() makes float32, and {text} is {of}, as autocast computes it: on line {statement.lineno}, "
-                f"write `{line}`.",
+                f"{what}() makes float32, and {text} is {of}, as autocast computes it: "
+                f"{on_line(body.place(statement), line)}.",
                 place=body.place(statement),
             )
     return None
@@ -209,7 +212,8 @@ def cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
         dtype = str(tensor.dtype).removeprefix("torch.")
         by = ", as NumPy's numbers are" if tensor.dtype == torch.float64 else ""
         return Remedy(
-            f"{listed(alike, 3)} {'is' if len(alike) == 1 else 'are'} {dtype}{by}: {where} `{line}`.",
+            f"{listed(alike, 3)} {'is' if len(alike) == 1 else 'are'} {dtype}{by}: {where} `{line}`"
+            f"{put(line, 'below', level.body.place(each))}.",
             (shown(level.body.place(each), f"gets {listed(alike, 3)}, of dtype {dtype}."),),
             level.body.place(each),
         )
@@ -239,7 +243,7 @@ def _target_of_another_shape(found: Refusal, match: Match) -> Remedy | None:
     line = rewritten(body, statement, {target: f"{simple(body.text(target))}.{shape}"}) if target is not None else ""
     if not line or target is None:
         return None
-    return Remedy(f"Give {body.text(target)} the shape of the input: on line {statement.lineno}, write `{line}`.")
+    return Remedy(f"Give {body.text(target)} the shape of the input: {on_line(body.place(statement), line)}.")
 
 
 # Remedies for what is sent to another process, which gets values alone: a graph stays where it was recorded.
@@ -259,14 +263,16 @@ def _sent(found: Refusal, match: Match) -> Remedy | None:
         made = [body.place(each) for body, each, call in calls_of(*user_files(found.failure)) if callee(call)[1] == by]
         says = f"lets {by}() compute {attribute} before each forward pass: it is not a leaf."
         then = f": each forward pass computes {attribute} anew" if by else ", if no loss is computed from it any more"
+        detached = put("\n".join(detachments(root, kept)), "above", level.place)
         return Remedy(
-            f"A process is sent values, without a graph. Put `{detaching(root, kept)}` above line {line}{then}.",
+            f"A process is sent values, without a graph. Put `{detaching(root, kept)}` above line {line}{then}"
+            f"{detached}.",
             tuple(shown(each, says, sure_if(len(made) == 1)) for each in made[:2]),
             made[0] if len(made) == 1 else None,
         )
     reads = {node: f"{name}.detach()" for node in expressions(level.statement) if name and body.text(node) == name}
     sent = rewritten(body, level.statement, reads) if reads else ""
-    how = f"on line {line}, write `{sent}`" if sent else f"send {as_code(name) or 'the tensor'}.detach() in its place"
+    how = on_line(level.place, sent) if sent else f"send {as_code(name) or 'the tensor'}.detach() in its place"
     return Remedy(f"A process is sent values, without a graph: {how}. Gradients do not come back from there.")
 
 
@@ -290,10 +296,14 @@ _MOST = 4
 class _Copy(NamedTuple):
     """A statement that assigns to a parameter, as one that copies the values."""
 
-    line: int
+    place: Place
     value: str
     text: str
     sure: bool
+
+    @property
+    def line(self) -> int:
+        return self.place.line
 
 
 @remedy(r"cannot assign '.*' (?:object )?as parameter '\w+'")
@@ -326,7 +336,7 @@ def _registered_by_an_assignment(found: Refusal, match: Match) -> Remedy | None:
     new = rewritten(body, statement, {value: f"{simple(text)}.clone()"})
     at = dropped or (body.place(statement) if statement is not found.level.statement else None)
     says = f"returns its input, {first}, where training is False." if dropped else f"assigns {first} itself."
-    fix = f"{why}. A copy is no parameter: on line {statement.lineno}, write `{new}`."
+    fix = f"{why}. A copy is no parameter: {on_line(body.place(statement), new)}."
     return Remedy(fix, (shown(at, says),) if at is not None else (), at)
 
 
@@ -355,9 +365,11 @@ def _of_plain_values(found: Refusal, match: Match) -> Remedy | None:
     if failing is None or not copies or copies[0].line != failing.lineno or shape_of(parameter) != shape_of(value):
         return None
     first, *others = copies
+    edits = "".join(str(write(each.place, each.text)) for each in copies if each is first or each.sure)
     also = [f"`{each.text}` on line {each.line}" for each in others if each.sure]
     maybe = [str(each.line) for each in others if not each.sure]
-    fix = f"Copy the values into the parameter: write {listed([f'`{first.text}` on line {first.line}', *also], _MOST)}."
+    written = listed([f"`{first.text}` on line {first.line}", *also], _MOST)
+    fix = f"Copy the values into the parameter: write {written}{edits}."
     if maybe:
         lines = f"line{'s' * (len(maybe) > 1)} {listed(maybe, _MOST)}"
         fix += f" The same goes for {lines}, if what is assigned there is no parameter either."
@@ -382,6 +394,7 @@ def _computed_from_itself(found: Refusal, match: Match) -> Remedy | None:
     attribute = target.rpartition(".")[2]
     name = next(each for each in (attribute, f"{attribute}_now", f"{attribute}_of_this_pass") if each not in taken)
     new: dict[ast.stmt, str] = {failing: rewritten(body, failing, {failing.targets[0]: name})}
+    every: dict[ast.stmt, dict[ast.expr, str]] = {}
     owner = target.rpartition(".")[0]
     for each in after:
         changes: dict[ast.expr, str] = {node: name for node in expressions(each) if dotted(node) == target}
@@ -390,17 +403,61 @@ def _computed_from_itself(found: Refusal, match: Match) -> Remedy | None:
         }
         if changes:
             new[each] = rewritten(body, each, changes) if all(changes.values()) else ""
+            every[each] = changes
     called = {callee(call)[1] for each in after for call in calls_in(each) if dotted(callee(call)[0]) == "self"}
     others = {each.name: list(map(uses, statements(each.node))) for each in functions(body.file) if each.name in called}
-    given = [f"{at}()" for at, read in others.items() if any(use.name == target for each in read for use in each)]
+    reading = [at for at, read in others.items() if any(use.name == target for each in read for use in each)]
+    given = [f"{at}()" for at in reading]
     if len(new) == 1 and not given:
         return None  # what reads it is elsewhere, a forward that is to compute with the parameter
     texts = {each.lineno: f"`{text}`" if text else name for each, text in new.items()}
     written = listed([f"{text} on line {line}" for line, text in texts.items()], _MOST)
+    edits = "".join(str(write(body.place(each), text)) for each, text in new.items())
+    if given:
+        edits = _passed_on(body, reading, target, name, {each: every.get(each, {}) for each in after})
+        edits += str(write(found.level.place, new[failing])) if edits else ""
     shared = f", and pass {name} to {listed(given)}, which computes with it" if given else ""
+    shared += edits if all(new.values()) else ""
     return Remedy(
         f"Give the result a name of its own, and leave {target} as it is, to be trained: write {written}{shared}.",
         (f"What is assigned is computed from {target}: a result with a graph, and no nn.Parameter.",),
+    )
+
+
+def _passed_on(
+    body: Body, methods: Sequence[str], target: str, name: str, changes: Mapping[ast.stmt, Mapping[ast.expr, str]]
+) -> str:
+    """The edits with which methods that read an attribute are given a variable for it, and these statements written as
+    they are to be; empty where that is not plain, as where something else calls the methods, too."""
+    written = list[Edit]()
+    for inner in (each for each in functions(body.file) if each.name in methods):
+        node, read = (
+            inner.node,
+            [each for each in statements(inner.node) if any(use.name == target for use in uses(each))],
+        )
+        taken = {use.name for each in statements(node) for use in uses(each)} | parameters_of(node)
+        if not isinstance(node, ast.FunctionDef) or name in taken or _are_more(node.args) or node.returns is not None:
+            return ""
+        head = f"def {inner.name}({', '.join([*(each.arg for each in node.args.args), name])}):"
+        lines = {
+            each: rewritten(inner, each, {n: name for n in expressions(each) if dotted(n) == target}) for each in read
+        }
+        written += [write(inner.place(node), head), *(write(inner.place(each), text) for each, text in lines.items())]
+    calls = [call for each in changes for call in calls_in(each) if callee(call)[1] in methods]
+    anywhere = [call for _, _, call in calls_of(body.file) if callee(call)[1] in methods]
+    if len(calls) != len(anywhere) or any(call.keywords or call.args for call in calls):
+        return ""
+    passing: dict[ast.expr, str] = {call: f"{body.text(call.func)}({name})" for call in calls}
+    for each, own in changes.items():
+        new = {**own, **{call: text for call, text in passing.items() if any(call is one for one in calls_in(each))}}
+        written += [write(body.place(each), rewritten(body, each, new))] if new else []
+    return "".join(map(str, written)) if all(each.code for each in written) else ""
+
+
+def _are_more(arguments: ast.arguments) -> bool:
+    """Whether a function has other parameters than plain ones without a default."""
+    return bool(
+        arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs or arguments.defaults
     )
 
 
@@ -435,7 +492,7 @@ def _copies(found: Refusal, module: torch.nn.Module, value: torch.Tensor) -> Ite
         assigned = body.text(each.value)
         text = f"with torch.no_grad(): {body.text(target)}.copy_({assigned})"
         computed = isinstance(each.value, ast.BinOp | ast.UnaryOp)  # never a parameter
-        yield _Copy(each.lineno, assigned, text, plain or alike or computed)
+        yield _Copy(body.place(each), assigned, text, plain or alike or computed)
 
 
 def _held(level: Level, target: ast.Attribute, failing: ast.Assign, module: torch.nn.Module) -> object:

@@ -13,10 +13,11 @@ from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, so
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import listed, shaped, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Body
+from backsight.source import Body, assignments, only, read_at
 from backsight.source.bindings import spots
-from backsight.source.body import callee, dotted, keyword, statements
+from backsight.source.body import body_around, callee, dotted, keyword, statements
 from backsight.source.definitions import definitions
+from backsight.source.edits import OR, Edit, on_line, write
 from backsight.source.imports import meaning
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
@@ -39,7 +40,7 @@ def _checkpointed(found: Refusal, match: Match) -> Remedy | None:
     ]
     line = rewritten(body, statement, {call: f"{simple(body.text(call.args[0]))}({', '.join(given)})"})
     return Remedy(
-        f"torch.func cannot differentiate through checkpoint(): on line {statement.lineno}, write `{line}` where "
+        f"torch.func cannot differentiate through checkpoint(): {on_line(body.place(statement), line)} where "
         "torch.func transforms the model. To save memory instead, pass chunk_size to torch.func.vmap or jacrev."
     )
 
@@ -94,10 +95,10 @@ def _of_each(level: Level, call: ast.Call, outputs: ast.expr, given: ast.expr) -
     alone = isinstance(statement, ast.Expr) and len(call.args) + len(call.keywords) == 2
     scalars = alone and ones and all(each is not None and math.prod(each) == 1 for each in sizes[0])
     scalars &= callee(call)[1] == "backward"
-    adding = f" Or add them: on line {statement.lineno}, write `{whole}`." if scalars and whole else ""
+    adding = f" {OR}Or add them: {on_line(body.place(statement), whole)}." if scalars and whole else ""
     says = f"makes gradients that do not have the shapes of {text}."
     return Remedy(
-        f"Each gradient must have the shape of its own output: on line {at.lineno}, write `{line}`.{adding}",
+        f"Each gradient must have the shape of its own output: {on_line(body.place(at), line)}.{adding}",
         (shown(body.place(made), says),) if made is not statement else (),
         body.place(made),
     )
@@ -161,13 +162,13 @@ def _in_shape(
     if made and (factory := _like(made[1], text)):
         line = rewritten(level.body, made[0], {made[1]: factory})
         place = level.body.place(made[0])
-        return Remedy(f"{must}: on line {place.line}, write `{line}`.", (), place)
+        return Remedy(f"{must}: {on_line(place, line)}.", (), place)
     due, got = sizes if len(sizes) == 2 else [shape_of(value_of(level, each)) for each in (like, given)]
     same = due is not None and got is not None and math.prod(due) == math.prod(got)
     if same or _broadcasts(got, due):
         new = f"{simple(level.body.text(given))}.{f'reshape({text}.shape)' if same else f'expand_as({text})'}"
         line = rewritten(level.body, level.statement, {given: new})
-        return Remedy(f"{must}: on line {level.line}, write `{line}`.") if line else None
+        return Remedy(f"{must}: {on_line(level.place, line)}.") if line else None
     return Remedy(f"{must}: {shaped(due)}.") if due else None
 
 
@@ -220,12 +221,26 @@ def _not_mapped(found: Refusal, match: Match) -> Remedy | None:
     if isinstance(inner, ast.Call) and callee(inner)[1] == "vmap":
         new = {given: dims} if given is not None else {inner: f"{body.text(inner)[:-1]}, in_dims={dims})"}
         line = rewritten(body, level.statement, new)  # type: ignore[arg-type]  # expressions, both
-    how = f"on line {level.statement.lineno}, write `{line}`" if line else f"pass in_dims={dims} to vmap"
+    how = on_line(level.place, line) if line else f"pass in_dims={dims} to vmap{_mapped_by(level, inner, dims)}"
     return Remedy(
         f"The first dimension of the other mapped tensors has size {common[0][0]}; {listed(names, 3)} "
         f"{'has' if len(names) == 1 else 'have'} {', '.join(str(sizes[k][0]) for k in odd)}. If every call takes all "
         f"of {listed(names, 3)}, {how}. If not, give {'it' if len(names) == 1 else 'them'} {common[0][0]} rows."
     )
+
+
+def _mapped_by(level: Level, function: ast.expr | None, dims: str) -> Edit | str:
+    """The only statement that makes a function by vmap, with these dimensions."""
+    name, file = dotted(function) if function is not None else None, level.frame.f_code.co_filename
+    for body in (level.body, body_around(file, 0)) if name else ():
+        body, statement = read_at(only(assignments(body, name or "")))
+        value = statement.value if isinstance(statement, ast.Assign) else None
+        if body is not None and statement is not None and isinstance(value, ast.Call) and callee(value)[1] == "vmap":
+            given = keyword(value, "in_dims") or next(iter(value.args[1:]), None)
+            whole: dict[ast.expr, str] = {value: f"{body.text(value)[:-1].rstrip(', ')}, in_dims={dims})"}
+            new = rewritten(body, statement, {given: dims} if given is not None else whole)
+            return write(body.place(statement), new) if new else ""
+    return ""
 
 
 def _sizes(value: Any) -> list[int]:
@@ -252,8 +267,8 @@ def _independent(found: Refusal, match: Match) -> Remedy | None:
     lines = [shown(body.place(r), f"returns {body.text(p)} as output {at}.") for r, p in parts if body]
     which = f"{body.text(parts[0][1])}, output {at}," if parts and body else f"output {at}"
     return Remedy(
-        f"If {which} should depend on input {match['input']}, compute it from that. If not, its derivative is zero: on "
-        f"line {level.statement.lineno}, write `{line}`, which returns zeros for it.",
+        f"If {which} should depend on input {match['input']}, compute it from that. If not, its derivative is zero: "
+        f"{on_line(level.place, line)}, which returns zeros for it.",
         tuple(lines),
     )
 
@@ -280,10 +295,10 @@ def _other_keys(found: Refusal, match: Match) -> Remedy | None:
         if prefix and sorted(one) == sorted(prefix + each for each in other):
             key = f"f'{prefix}{{k}}'" if adding else f"k.removeprefix('{prefix}')"
             new = f"{{{key}: v for k, v in {given}.items()}}"
-            line = rewritten(level.body, level.statement, {call.args[1]: new}) or new
+            line = rewritten(level.body, level.statement, {call.args[1]: new})
+            how = on_line(level.place, line) if line else f"on line {level.line}, write `{new}`"
             return Remedy(
-                f"The names in {given} {'lack the prefix' if adding else 'have the extra prefix'} {prefix!r}: on line "
-                f"{level.statement.lineno}, write `{line}`.",
+                f"The names in {given} {'lack the prefix' if adding else 'have the extra prefix'} {prefix!r}: {how}.",
                 lines,
             )
     return Remedy(f"Give {given} the names of named_parameters() and named_buffers() of the module.", lines)
