@@ -13,11 +13,12 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis.amending import instead, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import files_around, named
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming import search
-from backsight.source import Body, Place, only
+from backsight.source import Body, Place, only, read_at
 from backsight.source.bindings import assigned
 from backsight.source.body import callee, calls_in, dotted, functions, statements
 from backsight.tape.saved import is_readable
@@ -170,7 +171,7 @@ def _finding(found: Kept, since: int) -> Finding:
             shown(found.place, "keeps what state_dict() returns: its tensors have the memory of the parameters."),
             shown(found.loaded, f"loads it, which changes nothing: {found.model} keeps its latest weights."),
         ),
-        f"Copy it when you keep it: {found.copied}.",
+        f"Copy it when you keep it: {found.copied}{written(found.place, found.copied)}.",
         found.place,
         since=since,
     )
@@ -218,12 +219,18 @@ def told_shared(shared: SharedState, optimizer: torch.optim.Optimizer, since: in
             if_known(place, "stores the gradient's own memory."),
             "It is lost or doubled in each step, so it accumulates nothing.",
         ),
-        f"Store a copy: {place.text[: place.text.rindex(text)]}{text}.clone()."
+        f"Store a copy: {place.text[: place.text.rindex(text)]}{text}.clone(){_copied(place, text)}."
         if place is not None
         else "Store a copy: p.grad.clone().",
         place,
         since=since,
     )
+
+
+def _copied(place: Place, text: str) -> str:
+    body, statement = read_at(place)
+    values = [value for _, value in assigned(statement) if body is not None and body.text(value) == text]
+    return instead(body, statement, {values[0]: f"{text}.clone()"}) if len(values) == 1 else ""
 
 
 def _stored(kind: type, key: object) -> tuple[Place, str] | None:

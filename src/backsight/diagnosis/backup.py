@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from backsight.diagnosis.amending import instead
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown, warning
 from backsight.source.bindings import assigned
@@ -26,6 +27,7 @@ def own_backup(copies: Iterable[Copy]) -> Iterator[Finding]:
             continue
         (body, statement, value), place = stored[0], each.body.place(each.statement)
         at, text = body.place(statement), body.text(value)
+        edit = instead(body, statement, {value: f"{text}.clone()"})
         yield warning(
             "BS148",
             f"{kept} is not a copy: it holds the memory of the weights themselves.",
@@ -33,9 +35,9 @@ def own_backup(copies: Iterable[Copy]) -> Iterator[Finding]:
                 shown(at, "stores the tensors, not copies of their values."),
                 shown(place, "copies each one onto itself, which restores nothing."),
             ),
-            f"Store a copy: {at.text.replace(text, f'{text}.clone()', 1)}."
+            f"Store a copy: {at.text.replace(text, f'{text}.clone()', 1)}{edit}."
             if at.text.count(text) == 1 or text not in at.text
-            else f"Store a copy: {text}.clone().",
+            else f"Store a copy: {text}.clone(){edit}.",
             at,
         )
 

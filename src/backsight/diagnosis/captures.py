@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from backsight.diagnosis.amending import written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, warning
 from backsight.source import Body, Place, calls_of, function_at, read_at
 from backsight.source.bindings import bound
 from backsight.source.body import LOOPS, callee, calls_in, dotted, functions, keyword, statements
+from backsight.source.edits import OR, put, write
 from backsight.source.rewriting import rewritten
 from backsight.tracing import Baked, Input, Line, Watch, outdated_numbers, stale_inputs
 
@@ -63,6 +65,7 @@ def _stale(names: list[str], place: Place, line: Line) -> Finding:
     several = len(names) > 1
     new = [f"new_{name.split('.')[-1]}" for name in names]
     copies = "; ".join(f"{name}.copy_({other})" for name, other in zip(names, new, strict=True))
+    renamed = _renamed(place, names, new)
     return warning(
         "BS169",
         f"The captured graph never sees the new {listed([f'`{name}`' for name in names], 4)}: each replay reads the "
@@ -71,8 +74,8 @@ def _stale(names: list[str], place: Place, line: Line) -> Finding:
             shown(place, f"gives {listed(names, 4)} {'other tensors' if several else 'another tensor'} in each step."),
             shown(line, f"was captured, with what {listed(names, 4)} {'were' if several else 'was'} then."),
         ),
-        f"Copy into the memory that was captured, before each replay: {_renamed(place, names, new) or 'new values'}, "
-        f"then {copies}.",
+        f"Copy into the memory that was captured, before each replay: {renamed.rstrip(':') or 'new values'}, "
+        f"then {copies}{_copying(place, renamed, copies)}.",
         place,
     )
 
@@ -90,7 +93,15 @@ def _renamed(place: Place, names: list[str], new: list[str]) -> str:
         for node in ast.walk(each)
         if isinstance(node, ast.expr) and (text := dotted(node)) in renames
     }
-    return rewritten(body, statement, changes).rstrip(":") if body is not None and statement is not None else ""
+    return rewritten(body, statement, changes) if body is not None and statement is not None else ""
+
+
+def _copying(place: Place, renamed: str, copies: str) -> str:
+    """Write the statement with the other names, and copy below it."""
+    below = copies.replace("; ", "\n")
+    if not renamed.endswith(":"):
+        return written(place, f"{renamed}\n{below}") if renamed else ""
+    return f"{write(place, renamed)}{put(below, 'below', place)}"
 
 
 def _outdated(baked: Baked, line: Line) -> Finding:
@@ -98,6 +109,7 @@ def _outdated(baked: Baked, line: Line) -> Finding:
     receiver = next((dotted(callee(c)[0]) for c in calls_in(step) if callee(c)[1] == "step"), None)
     what = "The learning rate" if baked.option == "lr" else baked.option
     made = _making(baked, line)
+    tensor = (made[1], written(*made)) if made is not None else (_given(baked, "1e-3"),)
     return warning(
         "BS170",
         f"{what} of {receiver or baked.kind} stays {baked.was:.3g} in the captured graph, whatever it changes to.",
@@ -106,7 +118,7 @@ def _outdated(baked: Baked, line: Line) -> Finding:
             shown(made[0], "makes it a number.", "read") if made is not None else None,
             f"It has changed to {baked.now:.3g} since, which no replay sees.",
         ),
-        f"Make it a tensor, which a schedule fills in place: {made[1] if made is not None else _given(baked, '1e-3')}. "
+        f"Make it a tensor, which a schedule fills in place: {''.join(tensor)}. {OR}"
         f"Or leave {receiver or 'the optimizer'}.step() out of the capture.",
         made[0] if made is not None else line,
     )

@@ -9,12 +9,14 @@ from typing import Any
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
+from backsight.diagnosis.amending import gone
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import calls_around, method_of
 from backsight.diagnosis.wording import if_known, numbered, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import only
+from backsight.source.edits import OR
 from backsight.tape import parameters_in
 
 CODES = ("BS141",)
@@ -42,8 +44,8 @@ def compressed(lost: Sequence[torch.Tensor], since: int, frame: FrameType | None
                     if_known(place, "sends each gradient as float16, where everything below 3e-8 rounds to zero."),
                     f"Each gradient that was read from step {numbered(since)} on was exactly zero.",
                 ),
-                "Remove the hook, so the gradients stay in float32. Or multiply the loss by a constant, such as 2**16, "
-                "before backward(), and divide the gradients by it before the step.",
+                f"Remove the hook{gone(place)}, so the gradients stay in float32. {OR}Or multiply the loss by a "
+                "constant, such as 2**16, before backward(), and divide the gradients by it before the step.",
                 place,
                 since=since,
             )

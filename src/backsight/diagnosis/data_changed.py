@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch.utils.data import Dataset
 
+from backsight.diagnosis.amending import written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import files_around
 from backsight.diagnosis.wording import listed, numbered, shown, warning
@@ -19,7 +20,9 @@ from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Place, function_at
-from backsight.source.body import callee, calls_in, functions, statements
+from backsight.source.body import body_around, callee, calls_in, functions, statements
+from backsight.source.edits import OR
+from backsight.source.out_of_place import out_of_place
 from backsight.source.stored import changed_where_read
 from backsight.tape.saved import is_readable, memory
 from backsight.tracing import Change
@@ -152,10 +155,17 @@ def changed_batch(batch: torch.Tensor, changes: Sequence[Change], since: int) ->
             "row more than once.",
             shown(line, "modifies the stored values themselves."),
         ),
-        "Create a new tensor there, as x = x + noise does: without the underscore in add_(), or with x.clone() first.",
+        f"Create a new tensor there, as x = x + noise does{_anew(line.place)}: without the underscore in add_(), or "
+        "with x.clone() first.",
         line,
         since=since,
     )
+
+
+def _anew(place: Place) -> str:
+    """Make a new tensor where a variable is changed in place."""
+    new = out_of_place(body_around(place.file, place.line), place.line)
+    return written(place, new) if new and new.partition(" = ")[0].isidentifier() else ""
 
 
 def growing(model: str, sizes: Sequence[tuple[int, float]], frame: FrameType) -> Finding | None:
@@ -178,7 +188,8 @@ def growing(model: str, sizes: Sequence[tuple[int, float]], frame: FrameType) ->
             f"The RMS of its inputs is {steps}.",
             shown(found[0], "modifies stored data in place each time it is read.", "read"),
         ),
-        "Create a new tensor there, as x = (x - mean) / std does. Or modify a copy of the stored data.",
+        f"Create a new tensor there, as x = (x - mean) / std does{_anew(found[0])}. {OR}Or modify a copy of the stored "
+        "data.",
         found[0],
         exact=False,
         since=first,

@@ -6,6 +6,7 @@ from types import FrameType
 
 import torch
 
+from backsight.diagnosis.amending import added
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import calls_around, named
 from backsight.diagnosis.wording import counted, numbered, shown
@@ -30,6 +31,7 @@ def drifting(
         if callee(call)[1] == "train" and callee(call)[0] is not None
         if not call.args or is_constant(call.args[0], True)
     ]
+    again = added(f"{name}.eval()", "below", turning[0]) if len(turning) == 1 else ""
     kinds = counted(len(norms), f"{type(norms[0]).__name__} layer")
     return Finding(
         "BS139",
@@ -40,7 +42,7 @@ def drifting(
             f"each forward pass updates the mean and variance of {kinds}, which evaluation uses.",
             *((shown(turning[0], "turns on training mode for the whole model."),) if len(turning) == 1 else ()),
         ),
-        f"Call {name}.eval() after each train() while it is frozen.",
+        f"Call {name}.eval() after each train() while it is frozen{again}.",
         source=str(turning[0]) if len(turning) == 1 else None,
         since=since,
     )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from backsight.diagnosis.amending import written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown, warning
 from backsight.findings.evidence import Evidence
@@ -59,15 +60,18 @@ def _kept(seen: Sighting, spot: Spot, receiver: str) -> str:
     given = ", ".join(arguments(spot.body, spot.call))
     assigned = f"{receiver} = {spot.body.text(spot.call)}"
     in_place = f"{receiver}.{spot.method}_({given})"
+    place = spot.body.place(spot.statement)
+    anew, there = f"{assigned}{written(place, assigned)}", f"{in_place}{written(place, in_place)}"
     if spot.method in _WITHOUT_TWIN or not dotted(spot.call.func.value):  # type: ignore[attr-defined]  # an attribute
-        return f"Assign the result: {assigned}."
+        return f"Assign the result: {anew}."
     last = receiver.split(".")[-1]
     attached = seen.enabled and seen.requires_grad
     if receiver in _looped(spot.body) and attached:
-        return f"Change it in place, inside `with torch.no_grad():`: {in_place}."
+        block = written(place, f"with torch.no_grad():\n    {in_place}")
+        return f"Change it in place, inside `with torch.no_grad():`: {in_place}{block}."
     if (receiver in _looped(spot.body) or last in ("data", "grad") or seen.requires_grad) and not attached:
-        return f"Change it in place: {in_place}."
-    return f"Assign the result: {assigned}."
+        return f"Change it in place: {there}."
+    return f"Assign the result: {anew}."
 
 
 def _looped(body: Body) -> set[str]:
@@ -90,7 +94,7 @@ def lost_writes(writes: Iterable[Write]) -> Iterator[Finding]:
                     "same, the last one overwrites the others.",
                 ),
             ),
-            f"Accumulate: {_accumulated(each, name, index)}.",
+            f"Accumulate: {_accumulated(each, name, index)}{written(place, _accumulated(each, name, index))}.",
             place,
         )
 
@@ -160,15 +164,17 @@ def _lost_in(body: Body, *, is_helper: bool) -> Iterator[LostUpdate]:
                 ):
                     text = body.text(receiver)
                     given = ", ".join(arguments(body, call))
-                    yield LostUpdate(body.place(statement), text, op, f"Change it in place: {text}.{op}_({given}).")
+                    place, new = body.place(statement), f"{text}.{op}_({given})"
+                    yield LostUpdate(place, text, op, f"Change it in place: {new}{written(place, new)}.")
             for target, value in assigned(statement):
                 match target, value:
                     case ast.Name(id=name), ast.BinOp(left=left, op=operator, right=right) if (
                         name in held and _root(left) == name and not _is_read(body, statement, name)
                     ):
                         if kind := _KINDS.get(type(operator)):
-                            fix = f"Change it in place: {name}.{kind}_({body.text(right)})."
-                            yield LostUpdate(body.place(statement), name, kind, fix)
+                            place, new = body.place(statement), f"{name}.{kind}_({body.text(right)})"
+                            fix = f"Change it in place: {new}{written(place, new)}."
+                            yield LostUpdate(place, name, kind, fix)
 
 
 def _root(node: ast.expr) -> str:

@@ -9,14 +9,15 @@ from types import CodeType, FrameType, FunctionType
 import torch
 from torch import nn
 
+from backsight.diagnosis.amending import added, functional, instead
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.modes import BATCH_NORMS, DROPOUTS, in_mode
 from backsight.diagnosis.program import calls_around, named, program_frames
 from backsight.diagnosis.wording import listed, shown, warning
 from backsight.naming.plain import namespace
 from backsight.naming.roots import is_library, is_ours
-from backsight.source import Place, function_at
-from backsight.source.body import callee, dotted, statement_at
+from backsight.source import Body, Place, function_at, only, read_at
+from backsight.source.body import callee, callers, calls_in, dotted, keyword, statement_at
 from backsight.source.evaluations import always_dropping, chance, evaluates, is_meant, is_named_so
 from backsight.tape import modules_in, registered
 
@@ -66,6 +67,7 @@ def in_training_mode(module: nn.Module, since: int, frame: FrameType, training: 
     function = "" if around.f_code in training else body.name
     again = any(_turns_on(call) for _, _, call in calls_around(frame))
     where = f"at the start of {function}()" if function else f"before line {place.line}"
+    edit = _in_evaluation_mode(body, place, statement, name, function, again=again)
     back = f"{name}.train() turns training mode on again" if again else f"{name}.train() after it"
     return warning(
         "BS155",
@@ -74,10 +76,25 @@ def in_training_mode(module: nn.Module, since: int, frame: FrameType, training: 
             shown(place, "calls it without gradients, but nothing has called eval()."),
             _in_training([*dict.fromkeys(type(each) for each in modal)]),
         ),
-        f"Call {name}.eval() {where}" + (f"; {back}." if again else f", and {back}."),
+        f"Call {name}.eval() {where}{edit}" + (f"; {back}." if again else f", and {back}."),
         place,
         since=since,
     )
+
+
+def _in_evaluation_mode(body: Body, place: Place, statement: ast.stmt, name: str, function: str, *, again: bool) -> str:
+    """Turn evaluation mode on before a statement, or the function that it stands in, and training mode after it."""
+    on, off = f"{name}.eval()", f"{name}.train()"
+    start = body.place(body.node) if function and not isinstance(body.node, ast.Module) else place
+    begin = added(on, "below" if function else "above", start)
+    if again or not begin:
+        return begin
+    if not function:
+        end = added(off, "beside", place) if not isinstance(statement, ast.Return) else ""
+        return begin + end if end else ""
+    called = only((other, each) for other, each, _ in callers(body))
+    end = added(off, "beside", called[0].place(called[1])) if called and not isinstance(called[1], ast.Return) else ""
+    return begin + end if end else ""
 
 
 def _turns_on(call: ast.Call) -> bool:
@@ -157,10 +174,23 @@ def always_on(module: nn.Module, found: list[tuple[Place, str, str]], since: int
         "BS155",
         f"{name} drops values in evaluation mode too.",
         (shown(place, "drops values in any mode: it ignores eval()."), called),
-        f"Follow the mode of the module: {written}.{more}",
+        f"Follow the mode of the module: {written}{''.join(map(_obeying, found))}.{more}",
         place,
         since=since,
     )
+
+
+def _obeying(found: tuple[Place, str, str]) -> str:
+    """Have a call that drops values follow the mode."""
+    place, old, new = found
+    body, statement = read_at(place)
+    call = next((each for each in calls_in(statement) if ast.unparse(each) == old), None)
+    if body is None or call is None:
+        return ""
+    if callee(call)[1] == "scaled_dot_product_attention":
+        given = keyword(call, "dropout_p")
+        return instead(body, statement, {given: new.partition("=")[2]}) if given is not None else ""
+    return f"{instead(body, statement, {call: new})}{functional(body.file) if new.startswith('F.') else ''}"
 
 
 def is_trained(module: nn.Module, ids: Container[int]) -> bool:

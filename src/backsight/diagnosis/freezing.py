@@ -9,6 +9,7 @@ from types import FrameType
 import torch
 from torch import nn
 
+from backsight.diagnosis.amending import written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import bodies, constructions, named, names_of, statements_around
 from backsight.diagnosis.wording import counted, listed, shown, warning
@@ -34,8 +35,9 @@ def attribute_alone(model: nn.Module, since: int, frame: FrameType) -> Finding |
         name = ".".join(part for part in (named(model, type(model).__name__), path) if part)
         last = name.split(".")[-1]
         found = setting(frame, "requires_grad", wanted, last)
-        place, written = found or (None, name)
-        name = written  # several models may hold it
+        place, called = found or (None, name)
+        name = called  # several models may hold it
+        edit = written(place, f"{called}.requires_grad_({wanted})")
         state = "frozen" if wanted else "trained"
         told = "A module does not pass requires_grad on to its parameters."
         return warning(
@@ -43,7 +45,7 @@ def attribute_alone(model: nn.Module, since: int, frame: FrameType) -> Finding |
             f"requires_grad = {wanted} only sets an attribute of {name}: "
             f"{len(against)} of its {counted(len(held), 'parameter')} {'is' if len(against) == 1 else 'are'} {state}.",
             (told,) if place is None else (shown(place, "sets it; a module does not pass it on to its parameters."),),
-            f"Call {written}.requires_grad_({wanted}), which sets it for each of them.",
+            f"Call {called}.requires_grad_({wanted}){edit}, which sets it for each of them.",
             place,
             since=since,
         )

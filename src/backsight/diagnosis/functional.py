@@ -8,12 +8,14 @@ from types import FrameType
 
 import torch
 
+from backsight.diagnosis.amending import added
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import named, program_frames, statements_around
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming import search
 from backsight.source import Place, function_at, only, statement_at
 from backsight.source.body import callee, calls_in, dotted
+from backsight.source.edits import OR
 from backsight.tape import modules_in, registered
 from backsight.tape.saved import is_readable
 
@@ -74,7 +76,8 @@ def never_updated(module: torch.nn.Module, weights: Held, frame: FrameType) -> F
             shown(trained, f"computes with weights that are handed in, not with those of {name}.") if trained else None,
             if_known(place, f"evaluates {name}, whose parameters are bit-identical to those of the start."),
         ),
-        f"Copy them back before you evaluate, and after the training: {call}. Or evaluate with functional_call("
+        f"Copy them back before you evaluate, and after the training: {call}{added(call, 'above', place)}. "
+        f"{OR}Or evaluate with functional_call("
         f"{name}, {weights.name}, (x,)).",
         place,
     )

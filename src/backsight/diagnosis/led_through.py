@@ -6,10 +6,12 @@ from collections.abc import Container, Sequence
 
 import torch
 
+from backsight.diagnosis.amending import call_at, instead, is_known, with_keyword
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import named
 from backsight.diagnosis.wording import counted, shown, warning
 from backsight.source import Place
+from backsight.source.edits import OR
 from backsight.story.holders import given, users
 from backsight.tape import Graph, Node
 
@@ -88,7 +90,16 @@ def led_through(
             shown(first, f"computes the gradients of {counted(len(held), 'parameter')} of {name}."),
             shown(then, f"runs for {its}.step() and adds its own gradients to them: its loss has no target for them."),
         ),
-        f"Call {name}.step() before `{then.text}`, and compute that loss after it; or pass inputs= with the "
-        f"parameters of {its} to that backward.",
+        f"Call {name}.step() before `{then.text}`, and compute that loss after it; {OR}or pass inputs= with the "
+        f"parameters of {its} to that backward{_for_inputs(then, its)}.",
         then,
     )
+
+
+def _for_inputs(then: Place, optimizer: str) -> str:
+    """Have a backward add to the gradients of what an optimizer holds, and to no other."""
+    body, statement, call = call_at(then, "backward")
+    held = f"[p for group in {optimizer}.param_groups for p in group['params']]"
+    if body is None or call is None or not is_known(held, then):
+        return ""
+    return instead(body, statement, with_keyword(body, call, "inputs", held))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from backsight.diagnosis.amending import instead
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.source import Body, Place, statement_at
@@ -113,5 +114,6 @@ def _negated(place: Place | None) -> str:
         return ""
     text = body.text(value)
     simple = isinstance(value, ast.Call | ast.Name | ast.Attribute | ast.Subscript)
-    mended = rewritten(body, statement, {value: f"-{text}" if simple else f"-({text})"})
-    return f": {mended}" if mended else ""
+    changes: dict[ast.expr, str] = {value: f"-{text}" if simple else f"-({text})"}
+    mended = rewritten(body, statement, changes)
+    return f": {mended}{instead(body, statement, changes)}" if mended else ""

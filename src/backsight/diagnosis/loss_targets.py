@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from backsight.diagnosis.amending import call_at, instead, renewed, swapped, without_keyword
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.source import assignments
 from backsight.source.body import body_around
+from backsight.source.edits import OR
 from backsight.source.rewriting import simple
 from backsight.tracing import Told, Watch, totals
 
@@ -39,7 +41,8 @@ def _signs(told: Told) -> Finding:
         "BS122",
         f"{op} expects targets of 1 and -1, but gets 1 and 0.",
         (shown(told.line.place, f"gets {given}, of which {zeros:g} of {total:g} entries are 0."), _ZERO[op]),
-        f"Pass 2 * {target or 'target'} - 1 in place of {target or 'the target'}.",
+        f"Pass 2 * {target or 'target'} - 1 in place of {target or 'the target'}"
+        f"{swapped(told.line, {target: f'2 * {target} - 1'}) if target else ''}.",
         told.line.place,
     )
 
@@ -48,9 +51,10 @@ def _range(told: Told) -> Finding:
     low, high, share = told.seen.numbers
     target = named_operand(told, 1, "target", otherwise="target")
     if low < 0:
-        fix = f"Pass ({target} + 1) / 2 if they are 1 and -1."
+        edit = swapped(told.line, {target: f"({target} + 1) / 2"})
+        fix = f"Pass ({target} + 1) / 2 if they are 1 and -1{edit}."
     elif high > 200:
-        fix = f"Pass {target} / 255 if they are pixels."
+        fix = f"Pass {target} / 255 if they are pixels{swapped(told.line, {target: f'{target} / 255'})}."
     else:
         fix = "Use cross_entropy if they are classes."
     return warning(
@@ -60,7 +64,7 @@ def _range(told: Told) -> Finding:
             shown(told.line.place, f"compares with `{target}`: {share:.0%} of its entries lie outside."),
             "For these the loss has no minimum: it falls without bound as the logits grow.",
         ),
-        f"{fix} Or scale them to the range from 0 to 1.",
+        f"{fix} {OR}Or scale them to the range from 0 to 1.",
         told.line.place,
     )
 
@@ -87,9 +91,15 @@ def _logs(told: Told) -> Finding:
         "BS122",
         "kl_div with log_target=True expects log-probabilities as its target, but gets probabilities.",
         (shown(told.line.place, f"compares with `{target}`, whose entries are between {low:.2g} and {high:.2g}."),),
-        f"Remove log_target=True. Or pass {target}.log().",
+        f"Remove log_target=True{_of_probabilities(told)}. {OR}Or pass {target}.log()"
+        f"{swapped(told.line, {target: f'{target}.log()'})}.",
         told.line.place,
     )
+
+
+def _of_probabilities(told: Told) -> str:
+    body, statement, call = call_at(told.line.place, "kl_div", "KLDivLoss")
+    return instead(body, statement, without_keyword(body, call, "log_target")) if body and call is not None else ""
 
 
 def _outer(told: Told) -> Finding:
@@ -161,7 +171,7 @@ def summed_over_samples(watch: Watch) -> Iterator[Finding]:
         what = f"`{text}`" if text else "A sum"
         over = ", ".join(map(str, each.dims))
         name = simple(of) if of else "the tensor"
-        instead = f"{name}.sum({over if len(each.dims) == 1 else f'({over})'})" if each.dims else name
+        apart = f"{name}.sum({over if len(each.dims) == 1 else f'({over})'})" if each.dims else name
         yield warning(
             "BS162",
             f"{what} is summed over all {each.rows} samples, and then added to each of them.",
@@ -172,6 +182,6 @@ def summed_over_samples(watch: Watch) -> Iterator[Finding]:
                 if_known(line, "adds it to the value of each sample, of which the mean is taken."),
                 f"So it weighs {each.rows} times as much as the value that it is added to.",
             ),
-            f"Keep the samples apart: {instead} in place of {name}.sum().",
+            f"Keep the samples apart: {apart} in place of {name}.sum(){renewed(summed or line, apart) if of else ''}.",
             line,
         )

@@ -8,6 +8,7 @@ from types import FrameType
 
 import torch
 
+from backsight.diagnosis.amending import around, instead
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import bodies, program_frames
 from backsight.diagnosis.wording import counted, listed, shown, warning
@@ -89,6 +90,8 @@ def _finding(held: list[torch.Tensor], place: Place, body: Body, name: str, node
         times = body.text(node.generators[0].iter)
     elif isinstance(node, ast.BinOp):
         times = f"range({body.text(node.right)})"
+    new = f"[{of} for _ in {times}]"
+    edit = instead(body, around(body, node), {node: new}) if of != "Net(...)" else ""
     return warning(
         "BS144",
         f"All {size} members of the ensemble are one network: their weights are the same.",
@@ -97,7 +100,7 @@ def _finding(held: list[torch.Tensor], place: Place, body: Body, name: str, node
             f"In {called}, all {size} slices are still equal after {since} steps: with the same data "
             "and loss they stay so.",
         ),
-        f"Create each member by itself: [{of} for _ in {times}].",
+        f"Create each member by itself: [{of} for _ in {times}]{edit}.",
         place,
         since=since,
     )

@@ -17,12 +17,14 @@ from types import FrameType, GeneratorType
 
 import torch
 
+from backsight.diagnosis.amending import added, are_beside, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place, backward_calls, only
 from backsight.source.bindings import bound, spots
 from backsight.source.body import callee, calls_in, dotted, functions, keyword, statements
+from backsight.source.edits import move
 from backsight.source.imports import meaning
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
@@ -76,7 +78,8 @@ def _clipped(level: Level, body: Body) -> Finding | None:
         "BS124",
         "The gradients are clipped after the step, so clipping has no effect.",
         (shown(level.place, "uses the unclipped gradients."), shown(place, "clips them after they were used.")),
-        f"Move line {place.line}, `{place.text}`, above line {level.line}, `{level.place.text}`.",
+        f"Move line {place.line}, `{place.text}`, above line {level.line}, `{level.place.text}`"
+        f"{move(place, 'above', level.place) if are_beside(place, level.place) else ''}.",
         place,
     )
 
@@ -117,7 +120,10 @@ def _nothing_clipped(body: Body, place: Place, call: ast.Call) -> Finding:
     ]
     made = only(every)
     value = made.text.partition(" = ")[2] if made is not None else ""
-    fix = f"Store a list: {made.text.partition(' = ')[0]} = list({value})." if made is not None and value else ""
+    fix = ""
+    if made is not None and value:
+        listing = f"{made.text.partition(' = ')[0]} = list({value})"
+        fix = f"Store a list: {listing}{written(made, listing)}."
     return warning(
         "BS124",
         f"The gradients are not clipped: {name} is an iterator that is already exhausted.",
@@ -158,7 +164,7 @@ def _thrown_away(level: Level, body: Body) -> Finding | None:
             shown(body.place(guard), "steps only once every few batches."),
         ),
         f"Move line {zeroing[0].line}, `{zeroing[0].text}`, into that condition, below line {level.line}, "
-        f"`{level.place.text}`.",
+        f"`{level.place.text}`{move(zeroing[0], 'below', level.place)}.",
         zeroing[0],
     )
 
@@ -187,7 +193,8 @@ def _scaled(level: Level, clipping: Place, began: tuple[int, int]) -> Finding | 
             shown(clipping, f"clips gradients that are {scale:,.0f} times too large."),
             shown(level.place, "divides them by the scale only later."),
         ),
-        f"Call {name}.unscale_({optimizer}) before line {clipping.line}.",
+        f"Call {name}.unscale_({optimizer}) before line {clipping.line}"
+        f"{added(f'{name}.unscale_({optimizer})', 'above', clipping)}.",
         clipping,
     )
 
@@ -248,7 +255,7 @@ def clipped_early(
             shown(level.place, "uses them unclipped."),
         ),
         f"Move line {place.line}, `{place.text}`, between line {backwards[-1].line}, `{backwards[-1].text}`, and line "
-        f"{level.line}, `{level.place.text}`.",
+        f"{level.line}, `{level.place.text}`{move(place, 'below', backwards[-1])}.",
         place,
         since=1,
     )

@@ -9,12 +9,13 @@ from types import FrameType
 import torch
 from torch import nn
 
+from backsight.diagnosis.amending import added
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import calls_around, named, program_frames, running
 from backsight.diagnosis.wording import listed, numbered, shown, warning
 from backsight.findings.evidence import Fact
-from backsight.source import Place, function_at
-from backsight.source.body import LOOPS, callee, calls_in, statements
+from backsight.source import Place, function_at, only, read_at
+from backsight.source.body import LOOPS, callee, callers, calls_in, dotted, statements
 
 CODES = ("BS116",)
 
@@ -45,11 +46,30 @@ def untrained_mode(
         "BS116",
         f"{name} has been trained in evaluation mode since step {numbered(since)}.",
         evidence,
-        f"Call {name}.train() at the end of {inside}()." if inside else f"Call {name}.train() after evaluating.",
+        f"Call {name}.train() at the end of {inside}(){_at_end(place, name)}."
+        if inside
+        else f"Call {name}.train() after evaluating.",
         place,
         exact=place is None or len(found) == 1,
         since=since,
     )
+
+
+def _at_end(place: Place | None, name: str) -> str:
+    """Turn training mode on again at the end of the function that turns it off, or above what it returns; where that
+    is computed with the model, after the function was called."""
+    body, statement = read_at(place)
+    called = next((callee(call) for call in calls_in(statement) if callee(call)[1] in ("eval", "train")), None)
+    if body is None or called is None or isinstance(body.node, ast.Module):
+        return ""
+    last, on = body.node.body[-1], f"{dotted(called[0])}.train()"
+    returns = [each for each in statements(body.node) if isinstance(each, ast.Return)]
+    if not returns:
+        return added(on, "end", body.place(body.node))
+    if returns == [last] and not any(dotted(call.func) == dotted(called[0]) for call in calls_in(last)):
+        return added(on, "above", body.place(last))
+    found = only((other, each) for other, each, _ in callers(body))
+    return added(f"{name}.train()", "beside", found[0].place(found[1])) if found is not None else ""
 
 
 def _in_evaluation(kinds: Sequence[type]) -> str:

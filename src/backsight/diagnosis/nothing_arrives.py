@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import torch
 
+from backsight.diagnosis.amending import added, are_beside, instead, place_on, written
+from backsight.diagnosis.creating import given_anew
 from backsight.diagnosis.evidence.cuts import ends, replaced_leaf, statement_of, undoing, where
 from backsight.diagnosis.evidence.severed import Severance
 from backsight.diagnosis.finding import Finding
@@ -29,8 +31,9 @@ from backsight.diagnosis.wording import counted, listed, numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Body, Place, backward_calls, function_at, only, read_at, statement_at
-from backsight.source.bindings import assigned, bound, parameters_of, targets
-from backsight.source.body import LOOPS, callee, calls_in, dotted, statements
+from backsight.source.bindings import assigned, assignments, bound, parameters_of, targets
+from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, expressions, statements
+from backsight.source.edits import OR, move, without_marks
 from backsight.source.freezing import turned_off, unfreezings
 from backsight.story.fixes import removed
 from backsight.tracing import Severed
@@ -137,7 +140,7 @@ def _frozen(held: Sequence[torch.Tensor], frame: FrameType | None) -> _Reason:
     if function is not None and function.file == off[0].file and _stands_in(function, off[0]):
         # what unfreezes them further up would be undone by it
         fix = (
-            f"To train them, {removed(off[0])}. Or unfreeze them after it, before the forward pass: "
+            f"To train them, {removed(off[0])}. {OR}Or unfreeze them after it, before the forward pass: "
             "requires_grad_(True)."
         )
     else:
@@ -168,9 +171,15 @@ def _zeroed(zeroing: Place | None, name: str) -> _Reason:
             "The loss depends on its parameters, but their gradients are zeroed after backward().",
             shown(zeroing, "zeroes the gradients between backward() and step()."),
         ),
-        f"Call {name}.zero_grad() before backward(), not between backward() and {name}.step().",
+        f"Call {name}.zero_grad() before backward(), not between backward() and {name}.step(){_earlier(zeroing)}.",
         str(zeroing),
     )
+
+
+def _earlier(zeroing: Place) -> str:
+    """Move a zero_grad() above the backward that it follows."""
+    runs = [each for each in backward_calls(read_at(zeroing)[0]) if each.position < zeroing.position]
+    return str(move(zeroing, "above", runs[-1])) if runs and are_beside(zeroing, runs[-1]) else ""
 
 
 def _filled(filled: Severed, place: Place, into: Sequence[str], held: Sequence[torch.Tensor]) -> _Reason:
@@ -192,11 +201,25 @@ def _cut(cut: Severance, beside: tuple[str, int] | None) -> _Reason:
     statement, fix = read_at(cut.place)[1], f"{cut.fix}."
     variable = only(bound(statement)) if isinstance(statement, ast.Assign) and beside is not None else None
     if variable is not None and beside is not None:
+        elsewhere = _detached_for(place_on(*beside), variable)
+        fix = fix if elsewhere else without_marks(fix)
         fix += (
             f" Detach {variable} only for the other loss, whose backward runs at {Place(*beside, '')} and would free "
-            f"its graph: pass {variable}.detach() there."
+            f"its graph: pass {variable}.detach() there{elsewhere}."
         )
     return _Reason(cut.evidence, fix, str(cut.place) if cut.place is not None else "")
+
+
+def _detached_for(backward: Place | None, variable: str) -> str:
+    """Detach a variable where the loss of a backward is computed from it."""
+    body, statement = read_at(backward)
+    root = next((callee(call)[0] for call in calls_in(statement) if callee(call)[1] == "backward"), None)
+    name = dotted(root)
+    if body is not None and name is not None and backward is not None:
+        made = assignments(body, name, before=backward.line)
+        statement = statement_at(body, *made[-1].position) if made else None
+    found = [each for each in expressions(statement) if isinstance(each, ast.Name) and each.id == variable]
+    return instead(body, statement, dict.fromkeys(found, f"{variable}.detach()")) if found else ""
 
 
 def _copied(copied: Severed, place: Place, copies: Sequence[str], name: str) -> _Reason:
@@ -213,7 +236,8 @@ def _copied(copied: Severed, place: Place, copies: Sequence[str], name: str) -> 
         variable, statement = again
         first = f"The loss is computed from the new {variable}; {name} still holds the one that it replaced."
         second = shown(place, f"replaces {variable} by a new leaf.")
-        fix = f"Modify {variable} in place, so that {name} still holds it: with torch.no_grad(): {statement}."
+        fix = f"Modify {variable} in place, so that {name} still holds it: with torch.no_grad(): {statement}"
+        fix += f"{written(place, f'with torch.no_grad():{chr(10)}    {statement}')}."
     return _Reason((first, second), fix, str(place))
 
 
@@ -243,7 +267,8 @@ def _of_another_model(
     if containers and (wrapped := _wrapped(frame, containers[0])) is not None:
         place, attached = wrapped
         evidence.append(shown(place, "makes a new leaf of each result: nn.Parameter() keeps no graph."))
-        return _Reason(tuple(evidence), f"Keep the results attached to their graph: {attached}.", str(place))
+        fix = f"Keep the results attached to their graph: {attached}{written(place, attached)}."
+        return _Reason(tuple(evidence), fix, str(place))
     if containers:
         return _Reason(
             tuple(evidence),
@@ -264,9 +289,18 @@ def _of_another_model(
         evidence.append(shown(places[0], "passes it the parameters of something other than the trained model."))
     return _Reason(
         tuple(evidence),
-        f"Create {name} after the last change of {model}, with {model}.parameters().",
+        f"Create {name} after the last change of {model}, with {model}.parameters(){_with(places, model)}.",
         str(places[0]) if len(places) == 1 else "",
     )
+
+
+def _with(places: Sequence[Place], model: str) -> str:
+    """Create an optimizer with the parameters of another model, where it is created."""
+    built = only(places)
+    body = read_at(built)[0]
+    if built is None or body is None or any(each.line > built.line for each in assignments(body, model)):
+        return ""
+    return written(built, given_anew(built, f"{model}.parameters()"))
 
 
 def _wrapped(frame: FrameType | None, container: str) -> tuple[Place, str] | None:
@@ -304,9 +338,18 @@ def _no_backward(frame: FrameType | None, name: str) -> _Reason:
         evidence.append(shown(closure, "is called for each step but never runs backward()."))
     return _Reason(
         tuple(evidence),
-        f"Call loss.backward() before {name}.step(). With a closure, call it inside, before it returns the loss.",
+        f"Call loss.backward() before {name}.step(). {OR}With a closure, call it inside, before it returns the loss"
+        f"{_in_closure(closure)}.",
         str(closure) if closure is not None else "",
     )
+
+
+def _in_closure(closure: Place | None) -> str:
+    """Run backward on what a closure returns."""
+    body = body_around(closure.file, closure.line) if closure is not None else None
+    ends = [each for each in statements(body.node) if isinstance(each, ast.Return)] if body is not None else []
+    loss = dotted(ends[0].value) if len(ends) == 1 else None
+    return added(f"{loss}.backward()", "above", body.place(ends[0])) if body is not None and loss else ""
 
 
 def _owner(names: Sequence[str]) -> str:

@@ -11,11 +11,13 @@ from typing import Any, TypeGuard
 
 import torch
 
+from backsight.diagnosis.amending import instead
+from backsight.diagnosis.creating import above_loops
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import constructions, named, statements_around
 from backsight.diagnosis.wording import counted, if_known, warning
 from backsight.snapshot import groups
-from backsight.source import Place, only
+from backsight.source import Place, only, read_at
 from backsight.source.body import callee, expressions, keyword
 
 CODES = ("BS119", "BS135")
@@ -41,7 +43,7 @@ def shrinking(optimizer: torch.optim.Optimizer, since: int, frame: FrameType) ->
             f"With weight_decay={group['weight_decay']:g} and lr={group['lr']:g} each step shrinks every weight by "
             f"{share:.1%}: after {counted(half, 'step')} it is half as large, unless the gradient opposes it.",
         ),
-        (_undivided(known[1]) if known else "")
+        (_undivided(*known) if known else "")
         or "Usual values are 1e-4 to 1e-2 for SGD and up to 0.1 for AdamW. Check whether the value was meant for "
         "something else, such as the decay of the learning rate.",
         known[0] if known else None,
@@ -77,13 +79,15 @@ def _is_text(key: ast.expr | None) -> TypeGuard[ast.Constant]:
     return isinstance(key, ast.Constant) and type(key.value) is str
 
 
-def _undivided(value: ast.expr) -> str:
+def _undivided(place: Place, value: ast.expr) -> str:
     """Say what to give in place of a decay that is divided by the learning rate; empty for any other."""
     match value:
         case ast.BinOp(left=left, op=ast.Div(), right=right) if re.search(r"lr|rate", ast.unparse(right)):
+            body, statement = read_at(place)
+            edit = instead(body, statement, {value: ast.unparse(left)})
             return (
-                f"Pass weight_decay={ast.unparse(left)}, without the division: each step multiplies the decay by the "
-                "learning rate itself."
+                f"Pass weight_decay={ast.unparse(left)}, without the division{edit}: each step multiplies the decay by "
+                "the learning rate itself."
             )
     return ""
 
@@ -116,7 +120,7 @@ def made_anew(optimizer: torch.optim.Optimizer, times: int, steps: int, since: i
             f"step{'s' * (round(each) != 1)}: momentum and averages start from zero each time.",
             if_known(made, "runs each time."),
         ),
-        f"Create {name} once, before the loop.",
+        f"Create {name} once, before the loop{above_loops(made)}.",
         made,
         since=since,
     )

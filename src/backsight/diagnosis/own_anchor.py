@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis.amending import written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import bodies, filling
 from backsight.diagnosis.wording import if_known, shown, warning
@@ -159,7 +160,7 @@ def _finding(name: str, found: Difference, made: Place | None, since: int) -> Fi
             if_known(made, "keeps the memory of the parameters: no value is copied."),
             shown(found.place, "compares each parameter with itself: the difference is always zero."),
         ),
-        f"Copy the values: {copied}."
+        f"Copy the values: {copied}{written(made, copied)}."
         if made is not None and copied != made.text
         else "Copy the values, with .clone().",
         made or found.place,

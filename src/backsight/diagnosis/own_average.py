@@ -8,6 +8,7 @@ from types import FrameType
 
 import torch
 
+from backsight.diagnosis.amending import written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.own_anchor import begins_with_tensor, is_plain, trained_memory
 from backsight.diagnosis.program import bodies, filling
@@ -92,7 +93,8 @@ def _finding(name: str, made: Place | None, averaged: Place, since: int) -> Find
             if_known(made, "keeps the memory of the parameters: no value is copied."),
             shown(averaged, "writes each parameter into itself."),
         ),
-        "Copy the values when you create it" + (f": {copied}." if made and copied != made.text else ", with .clone()."),
+        "Copy the values when you create it"
+        + (f": {copied}{written(made, copied)}." if made and copied != made.text else ", with .clone()."),
         made or averaged,
         since=since,
     )

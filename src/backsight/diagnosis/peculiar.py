@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 
+from backsight.diagnosis.amending import call_at, divided, instead, renewed, swapped, with_keyword, without_keyword
 from backsight.diagnosis.evidence.attention import lower_right
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.loss_targets import OF_LOSSES, named_operand
 from backsight.diagnosis.wording import if_known, shown, warning
-from backsight.source import Place, parsed
-from backsight.source.body import callee
+from backsight.source import Place, parsed, read_at
+from backsight.source.body import callee, calls_in, keyword
+from backsight.source.edits import OR
+from backsight.source.rewriting import simple
 from backsight.tracing import Told, Watch, peculiar
 
 CODES = ("BS117", "BS122", "BS158", "BS159", "BS160", "BS162", "BS165")
@@ -63,7 +66,8 @@ def _mask(told: Told) -> Finding:
             shown(told.line.place, f"selects {total:g} rows: {ones:g} times row 1, and {total - ones:g} times row 0."),
             "Only a mask of dtype bool selects the rows at which it is True.",
         ),
-        f"Use it as one: {mask}.bool(). Or create it without .long() or .int().",
+        f"Use it as one: {mask}.bool(){swapped(told.line, {mask: f'{mask}.bool()'})}. {OR}Or create it "
+        "without .long() or .int().",
         told.line.place,
     )
 
@@ -79,7 +83,9 @@ def _quotient(told: Told) -> Finding:
             shown(told.line.place, f"divides integers of at most {high:g} by {by:g}."),
             if_known(_elsewhere(told), "computes with the result as if it were a fraction."),
         ),
-        f"Divide with /: {one} / {other}." if one and other else "Divide with / in place of //.",
+        f"Divide with /: {one} / {other}{renewed(told.line, f'{one} / {other}')}."
+        if one and other
+        else f"Divide with / in place of //{divided(told.line.place)}.",
         told.line.place,
     )
 
@@ -115,7 +121,7 @@ def _drawn(told: Told) -> Finding | None:
         "BS158",
         f"`{text}` always draws {low:g}: high is not included.",
         (shown(told.line.place, f"draws from {low:g} up to, and not including, {high:g}."),),
-        f"Raise high by one: {ast.unparse(call)}.",
+        f"Raise high by one: {ast.unparse(call)}{renewed(told.line, ast.unparse(call))}.",
         told.line.place,
     )
 
@@ -148,9 +154,38 @@ def _inverted(told: Told) -> Finding:
             shown(told.line.place, f"hides all {total - pads:g} tokens and none of the {pads:g} padding positions."),
             "In key_padding_mask and src_key_padding_mask, True means: hide this position.",
         ),
-        "Pass the opposite: tokens == padding_idx, or ~mask.",
+        f"Pass the opposite: tokens == padding_idx, or ~mask{_opposite(told)}.",
         told.line.place,
     )
+
+
+def _opposite(told: Told) -> str:
+    """Invert the padding mask that a call is given."""
+    body, statement = read_at(told.line.place)
+    names = ("src_key_padding_mask", "key_padding_mask")
+    given = [each for call in calls_in(statement) if (each := keyword(call, *names)) is not None]
+    if body is None or len(given) != 1:
+        return ""
+    mask = given[0]
+    match mask:
+        case ast.Compare(left=left, ops=[ast.NotEq() | ast.Eq() as op], comparators=[right]):
+            new = f"{body.text(left)} {'==' if isinstance(op, ast.NotEq) else '!='} {body.text(right)}"
+        case _:
+            new = f"~{simple(body.text(mask))}"
+    return instead(body, statement, {mask: new})
+
+
+def _to_the_end(told: Told, query: str, key: str, *, one: bool) -> str:
+    """Give a call a mask that ends at the last key, or none where a single query comes last."""
+    body, statement, call = call_at(told.line.place, "scaled_dot_product_attention")
+    if body is None or call is None:
+        return ""
+    if one:
+        return instead(body, statement, with_keyword(body, call, "is_causal", f"{query}.size(-2) > 1"))
+    (new,) = without_keyword(body, call, "is_causal").values() or ("",)
+    rows, columns = f"{query}.size(-2)", f"{key}.size(-2)"
+    mask = f"torch.ones({rows}, {columns}, dtype=torch.bool, device={query}.device).tril({columns} - {rows})"
+    return instead(body, statement, {call: f"{new[:-1]}, attn_mask={mask})"}) if new else ""
 
 
 def _aligned(told: Told) -> Finding:
@@ -159,7 +194,8 @@ def _aligned(told: Told) -> Finding:
     one = queries == 1
     hides = "1 query" if one else f"{queries} queries"
     shows = "it sees the first alone" if one else f"none sees the last {keys - queries}"
-    mask = f"Pass {lower_right(query, key)}, in place of it."
+    edit = _to_the_end(told, query, key, one=one) if told.operands.get(0) and told.operands.get(1) else ""
+    mask = f"Pass {lower_right(query, key)}, in place of it{edit}."
     return warning(
         "BS165",
         f"is_causal=True hides the last keys from every query: `{query}` is shorter than `{key}`.",
@@ -168,7 +204,7 @@ def _aligned(told: Told) -> Finding:
             "The mask begins at the first key: query i sees the keys up to i. With earlier keys in front, as from a "
             "cache, it should end at the last.",
         ),
-        f"A single query comes last, and may see every key: is_causal={query}.size(-2) > 1." if one else mask,
+        f"A single query comes last, and may see every key: is_causal={query}.size(-2) > 1{edit}." if one else mask,
         told.line.place,
     )
 

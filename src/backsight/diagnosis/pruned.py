@@ -9,10 +9,11 @@ from types import FrameType
 
 import torch
 
+from backsight.diagnosis.amending import added
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import bodies, calls_around, names_of, program_frames
 from backsight.diagnosis.wording import shown, warning
-from backsight.source import Body
+from backsight.source import Body, function_at, statement_at
 from backsight.source.body import LOOPS, callee, expressions, statements
 
 CODES = ("BS156",)
@@ -35,6 +36,9 @@ def regrown(weights: Sequence[tuple[torch.Tensor, float]], since: int, frame: Fr
     step = next(program_frames(frame), None)
     line = f"line {step.f_lineno}, the optimizer step" if step is not None else "the optimizer step"
     again = _again(frame, body, statement) if place is not None else None
+    function = function_at(step.f_code) if step is not None else None
+    stepping = statement_at(function, step.f_lineno) if function is not None and step is not None else None
+    edit = added(again or "", "beside", function.place(stepping)) if again and function and stepping else ""
     return warning(
         "BS156",
         f"The pruned entries of {names} do not stay zero.",
@@ -43,7 +47,7 @@ def regrown(weights: Sequence[tuple[torch.Tensor, float]], since: int, frame: Fr
             "gradients, momentum or weight decay move them.",
             shown(place, "sets them to zero once, not after each step.", "read") if place is not None else None,
         ),
-        f"Once pruned, apply the mask after each step: call {again} below {line}."
+        f"Once pruned, apply the mask after each step: call {again} below {line}{edit}."
         if again is not None
         else f"Keep the mask, and multiply the weights by it after {line}, or prune with torch.nn.utils.prune, which "
         "applies it in each forward pass.",

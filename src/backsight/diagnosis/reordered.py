@@ -6,11 +6,14 @@ import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
+from backsight.diagnosis.amending import instead, renewed, swapped
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.rules.batch_as_time import with_batch_first
 from backsight.diagnosis.wording import if_known, shaped, shown, warning
 from backsight.source import parsed
 from backsight.source.body import Body, callee, dotted, given_to, statements
 from backsight.source.imports import library
+from backsight.source.rewriting import simple
 from backsight.tracing import Line, Sighting, Spot, Watch, aligned, along, flattened
 
 _Sizes = tuple[int, ...]
@@ -164,11 +167,12 @@ def _finding(spot: Spot, before: _Sizes, after: _Sizes, order: Iterable[int]) ->
         by = f"transpose({swapped[0]}, {swapped[1]})" if len(swapped) == 2 else f"permute({', '.join(map(str, order))})"
         same = len(after) == len(before)
         moved = f"{receiver}.{by}" if same else f"{receiver}.{by}.reshape({_written(spot)})"
+    edit = instead(spot.body, spot.statement, {spot.call: moved}) if len(order) == len(before) else ""
     return warning(
         "BS147",
         f"{spot.method} gives the sizes of {receiver} in another order, which mixes its entries.",
         (shown(place, f"cuts {shaped(before)} into {shaped(after)} and moves no entry between dimensions."),),
-        f"Exchange dimensions with {moved} instead of {spot.method}.",
+        f"Exchange dimensions with {moved} instead of {spot.method}{edit}.",
         place,
     )
 
@@ -205,12 +209,13 @@ def _broadcast(
     one, other = (f"`{text}`" if text else name for text, name in zip(texts, ("one", "the other"), strict=True))
     form = ", ".join(map(str, (-1, *(1,) * (len(large) - len(small)), *small[1:])))
     fix = f"{texts[0]}.view({form})" if texts[0].isidentifier() else f".view({form}) on {one}"
+    viewed = f"{simple(texts[0])}.view({form})"
     both = f"broadcasts {shaped(small)} with {shaped(large)}, which raises nothing because both sizes are {large[0]}."
     return warning(
         "BS117",
         f"{one} has one entry per sample, but is broadcast along dimension {axis} of {other} instead of the batch.",
         (shown(line.place, both),),
-        f"Give it the missing dimensions: {fix}.",
+        f"Give it the missing dimensions: {fix}{swapped(line, {texts[0]: viewed}) if texts[0] else ''}.",
         line.place,
     )
 
@@ -228,7 +233,7 @@ def _opposite(line: Line, lines: Sequence[Line | None], scores: _Sizes, target: 
             shown(one.place, f"makes {total} rows of {scores[0]}×{scores[1]}, in this order{both_on_one}."),
             if_known(None if both_on_one else other.place, f"makes {total} targets of {target[0]}×{target[1]}."),
         ),
-        f"Exchange the first two dimensions of one of them before that: {turned}."
+        f"Exchange the first two dimensions of one of them before that: {turned}{renewed(one, turned)}."
         if turned
         else "Exchange the first two dimensions of one of them before that: transpose(0, 1).",
         line.place,
@@ -257,6 +262,7 @@ def _mixes(line: Line, layer: str, shape: tuple[int, ...]) -> Finding:
         "BS147",
         f"{layer or 'A layer'} {does}: batch_first is not set.",
         (shown(line.place, f"passes {shaped(shape)}, which it takes for {shape[0]} steps of {shape[1]} samples."),),
-        f"Create it with batch_first=True: nn.{layer or 'LSTM'}(..., batch_first=True).",
+        f"Create it with batch_first=True: nn.{layer or 'LSTM'}(..., batch_first=True)"
+        f"{with_batch_first(line.file, layer) if layer else ''}.",
         line.place,
     )

@@ -8,7 +8,8 @@ from types import FrameType
 
 import torch
 
-from backsight.diagnosis.program import bodies, named, statements_around
+from backsight.diagnosis.amending import added
+from backsight.diagnosis.program import bodies, constructions, named, statements_around
 from backsight.diagnosis.schedules import schedules_of
 from backsight.source import Body, Place, only
 from backsight.source.body import callee, calls_in, dotted, statements
@@ -64,8 +65,14 @@ def made_again(
                 )
     again = built.text if built.text.startswith(f"{name} = ") and "…" not in built.text else f"create {name}"
     others = [named(each, type(each).__name__) for each in schedules_of(optimizer)]
+    edits = [added(built.text if built.text.startswith(f"{name} = ") else "…", "beside", replaced)]
+    for each, other in zip(schedules_of(optimizer), others, strict=True):
+        creating = constructions(frame, each, other)
+        edits.append(added(creating[0].text, "beside", replaced) if len(creating) == 1 else "")
+    edit = "".join(edits) if all(edits) else ""
     too = f" Create {', '.join(others)} again as well: it goes on with the old {name}." if others else ""
-    return f"After line {replaced.last}, create {name} again{f': {again}' if again != f'create {name}' else ''}.{too}"
+    code = f": {again}" if again != f"create {name}" else ""
+    return f"After line {replaced.last}, create {name} again{code}{edit}.{too}"
 
 
 def _values(frame: FrameType | None, model: str, but: Place) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis.amending import added
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, warning
 from backsight.naming import search
@@ -155,7 +156,8 @@ def _finding(found: Sequence[Rewritten], since: int) -> Finding:
     flag = next(_unset_flags(first.body, type(first.module)), None)
     method = getattr(first.body.node, "name", "forward")
     fix = (
-        f"Set self.{flag} = True at the end of {method}(): nothing sets it, so the condition always holds."
+        f"Set self.{flag} = True at the end of {method}(){_set_at_end(first.body, flag)}: nothing sets it, so the "
+        "condition always holds."
         if flag is not None
         else f"Write {'it' if one else 'them'} once, before training. Or register {'a buffer' if one else 'buffers'}"
         f" instead, if {'it' if one else 'they'} should not be trained."
@@ -169,6 +171,12 @@ def _finding(found: Sequence[Rewritten], since: int) -> Finding:
         places[0],
         since=since,
     )
+
+
+def _set_at_end(body: Body, flag: str) -> str:
+    last, code = body.node.body[-1], f"self.{flag} = True"
+    is_return = isinstance(last, ast.Return)
+    return added(code, "above", body.place(last)) if is_return else added(code, "end", body.place(body.node))  # type: ignore[arg-type]  # a function
 
 
 def _unset_flags(body: Body, kind: type) -> Iterator[str]:

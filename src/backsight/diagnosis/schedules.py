@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 import gc
+from collections.abc import Sequence
 from types import FrameType, FunctionType
 from typing import Any, NamedTuple
 
 import torch
 
+from backsight.diagnosis.amending import added, block_of, call_at, instead, with_keyword
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import calls_around, constructions, method_of, named, program_frames
 from backsight.diagnosis.wording import numbered, shown, warning
@@ -16,8 +18,10 @@ from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.snapshot import groups
-from backsight.source import Place, function_at
-from backsight.source.body import LOOPS, callee, calls_in, dotted, statements
+from backsight.source import Body, Place, function_at, only, read_at
+from backsight.source.body import LOOPS, callee, calls_in, dotted, keyword, statements
+from backsight.source.edits import OR, move
+from backsight.source.rewriting import simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 
@@ -106,11 +110,25 @@ def multiplies(optimizer: torch.optim.Optimizer, factor: float, since: int, fram
         "BS118",
         f"The learning rate of {name} is multiplied by a rate: LambdaLR expects a factor.",
         evidence,
-        f"Return a factor: divide what the function returns by {first:.3g}, the rate of {name}. Or create {name} with "
-        "lr=1.0.",
+        f"Return a factor: divide what the function returns by {first:.3g}, the rate of {name}"
+        f"{_divided(body, returns, first)}. {OR}Or create {name} with lr=1.0"
+        f"{_at_one(constructions(frame, optimizer, name))}.",
         made[0] if len(made) == 1 else None,
         since=since,
     )
+
+
+def _divided(body: Body | None, returns: Sequence[ast.Return], rate: float) -> str:
+    value = returns[0].value if len(returns) == 1 else None
+    if body is None or value is None:
+        return ""
+    return instead(body, returns[0], {value: f"{simple(body.text(value))} / {rate:g}"})
+
+
+def _at_one(made: Sequence[Place]) -> str:
+    body, statement = read_at(only(made))
+    given = [each for call in calls_in(statement) if (each := keyword(call, "lr")) is not None]
+    return instead(body, statement, {given[0]: "1.0"}) if len(given) == 1 else ""
 
 
 def _plateaued(schedule: Any, name: str, peak: float, rate: float, since: int, frame: FrameType) -> Finding:
@@ -134,10 +152,19 @@ def _plateaued(schedule: Any, name: str, peak: float, rate: float, since: int, f
         f"The learning rate of {name} has decayed to 0: ReduceLROnPlateau waits for {metric or 'its metric'} to "
         f"{'fall' if falls else 'rise'}.",
         tuple(evidence),
-        f'If {opposite}, pass mode="{other}". Otherwise, pass more patience, or min_lr.',
+        f'If {opposite}, pass mode="{other}"{_in_mode(only(made), other)}. {OR}Otherwise, pass more patience, or '
+        "min_lr.",
         source=next((str(found[0]) for found in (made, steps) if len(found) == 1), None),
         since=since,
     )
+
+
+def _in_mode(made: Place | None, mode: str) -> str:
+    body, statement, call = call_at(made, "ReduceLROnPlateau")
+    if body is None or call is None:
+        return ""
+    changes: dict[ast.expr, str] = dict.fromkeys(call.args[1:2], f'"{mode}"')
+    return instead(body, statement, changes or with_keyword(body, call, "mode", f'"{mode}"'))
 
 
 def _given_to_step(frame: FrameType, place: Place) -> str:
@@ -201,10 +228,20 @@ def _of_batches(
         title,
         evidence,
         f"Call {called or 'its'}{'.' if called else ' '}step() once after each epoch: at the end of the loop at line "
-        f"{outer.line}, outside of the loop at line {inner.line}. If you mean batches, {meant}.",
+        f"{outer.line}, outside of the loop at line {inner.line}{_after_epoch(steps, outer)}. {OR}If you mean batches, "
+        f"{meant}.",
         steps[0] if len(steps) == 1 else None,
         since=since,
     )
+
+
+def _after_epoch(steps: Sequence[Place], outer: Place) -> str:
+    """Step a schedule at the end of the loop over epochs."""
+    at = only(steps)
+    (body, statement), (around, _) = read_at(at), read_at(outer)
+    if at is None or body is None or around is None or statement is None or body.node is not around.node:
+        return ""
+    return str(move(at, "end", outer)) if len(block_of(body, statement)) > 1 else ""
 
 
 def drives_another(schedule: Any, optimizer: torch.optim.Optimizer, since: int, frame: FrameType) -> Finding:
@@ -217,11 +254,13 @@ def drives_another(schedule: Any, optimizer: torch.optim.Optimizer, since: int, 
         evidence.append(shown(steps[0], "steps the scheduler of the old one."))
     if made:
         evidence.append(shown(made[-1], f"creates the new {name.split('.')[-1]}."))
+    again = constructions(frame, schedule, called) if called else []
+    edit = added(again[0].text, "below", made[-1]) if made and len(again) == 1 else ""
     return warning(
         "BS128",
         f"{called or kind} drives an optimizer that {name} replaced: {name} has no scheduler.",
         evidence,
-        f"Create a new {kind} where {name} is created. Or add the parameters to the old optimizer with "
+        f"Create a new {kind} where {name} is created{edit}. {OR}Or add the parameters to the old optimizer with "
         "add_param_group.",
         made[-1] if made else None,
         since=since,

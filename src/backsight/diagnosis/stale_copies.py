@@ -11,12 +11,13 @@ from types import FrameType
 
 import torch
 
+from backsight.diagnosis.amending import added, written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import calls_around, files_around, statements_around
+from backsight.diagnosis.program import calls_around, files_around, program_frames, statements_around
 from backsight.diagnosis.twins import Twin
 from backsight.diagnosis.wording import counted, numbered, shown, warning
 from backsight.naming import search
-from backsight.source import Place, only
+from backsight.source import Place, function_at, only, statement_at
 from backsight.source.averaging import Writes, writes
 from backsight.source.bindings import assigned
 from backsight.source.body import LOOPS, callee, dotted, statements
@@ -43,7 +44,7 @@ def gathered(twin: Twin, reached: Collection[int], since: int, steps: int, frame
         return None
     gathers = list(dict.fromkeys(_gatherings(frame)))
     place = only(gathers)
-    refresh = _refreshing(frame, other)
+    refresh, load = _refreshing(frame, other), f"{name}.load_state_dict({other}.state_dict())"
     return warning(
         "BS138",
         f"{name} never changes, although {other} is trained with its gradients.",
@@ -53,12 +54,20 @@ def gathered(twin: Twin, reached: Collection[int], since: int, steps: int, frame
             shown(place, f"gives {other} the gradients.") if place is not None else None,
             shown(refresh, "copies the weights, but not after each step.", "read") if refresh is not None else None,
         ),
-        f"Call {refresh.text} after each optimizer step."
+        f"Call {refresh.text} after each optimizer step{_after_step(frame, refresh.text)}."
         if refresh is not None
-        else f"Copy the weights after each optimizer step: {name}.load_state_dict({other}.state_dict()).",
+        else f"Copy the weights after each optimizer step: {load}{_after_step(frame, load)}.",
         refresh or place,
         since=since,
     )
+
+
+def _after_step(frame: FrameType, code: str) -> str:
+    """Run a statement after that which a frame runs, which makes a step."""
+    around = next(program_frames(frame), None)
+    body = function_at(around.f_code) if around is not None else None
+    statement = statement_at(body, around.f_lineno) if body is not None and around is not None else None
+    return added(code, "beside", body.place(statement)) if body is not None and statement is not None else ""
 
 
 def _named(module: torch.nn.Module) -> str:
@@ -104,6 +113,7 @@ def loads_the_start(twin: Twin, since: int, loads: int, frame: FrameType) -> Fin
     if len(found) != 1 or found[0].origin or not name or not other:
         return None
     kept = _kept(frame, _state(found[0]))
+    load = f"{found[0].target}.load_state_dict({_written(other, found[0])}.state_dict())"
     if kept is None:
         return None
     return warning(
@@ -114,7 +124,7 @@ def loads_the_start(twin: Twin, since: int, loads: int, frame: FrameType) -> Fin
             shown(found[0].place, "loads the same values each time.", "read"),
             shown(kept, "stores them once; training does not change them.", "read"),
         ),
-        f"Load what {other} has learned: {found[0].target}.load_state_dict({_written(other, found[0])}.state_dict()).",
+        f"Load what {other} has learned: {load}{written(found[0].place, load)}.",
         found[0].place,
         since=since,
     )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from backsight.diagnosis.amending import written
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, numbered, shown
@@ -205,7 +206,8 @@ def _stuck(stop: Stop, operation: Operation, held: Sequence[torch.Tensor], names
     named = next((each for each in factors if each.replace(".", "").isidentifier()), "one of them")
     fix = _STUCK[1].format(factor=named)
     if made:
-        fix = f"Start only one of them at zero: change line {made[0].line} to {_random(made[0])}."
+        new = _random(made[0])
+        fix = f"Start only one of them at zero: change line {made[0].line} to {new}{written(made[0], new)}."
     return Finding(
         "BS141",
         "warning",

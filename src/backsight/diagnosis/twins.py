@@ -16,13 +16,14 @@ from types import FrameType
 
 import torch
 
+from backsight.diagnosis.amending import added, place_on, swapped, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.modes import BATCH_NORMS
 from backsight.diagnosis.program import calls_around, files_around, statements_around
 from backsight.diagnosis.wording import counted, if_known, numbered, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.source import Place, only, statements_of
+from backsight.source import Place, only, read_at, statements_of
 from backsight.source.averaging import Writes, writes
 from backsight.source.bindings import assignments
 from backsight.source.body import (
@@ -34,6 +35,7 @@ from backsight.source.body import (
     statement_at,
     statements,
 )
+from backsight.source.edits import OR
 from backsight.source.guards import begins_later
 from backsight.tape import modules_in, parameters_in, registered
 from backsight.tape.saved import is_readable
@@ -194,11 +196,20 @@ def outdated(twin: Twin, since: int, frame: FrameType | None) -> Finding | None:
             f"{first}, and eval() uses them; those of {other} have changed.",
             if_known(place, "writes the parameters alone: buffers are not among them."),
         ),
-        f"Copy the buffers too: for a, b in zip({name}.buffers(), {other}.buffers()): a.copy_(b). For an average "
-        "that is used only at the end, torch.optim.swa_utils.update_bn computes them.",
+        f"Copy the buffers too: for a, b in zip({name}.buffers(), {other}.buffers()): a.copy_(b)"
+        f"{_buffers_too(next(iter(places.values()), None), name, other)}. {OR}For an average that is used "
+        "only at the end, torch.optim.swa_utils.update_bn computes them.",
         place,
         since=since,
     )
+
+
+def _buffers_too(found: Writes | None, name: str, other: str) -> str:
+    """Copy the buffers where the parameters are written."""
+    if found is None:
+        return ""
+    code = f"for a, b in zip({name}.buffers(), {other}.buffers()):\n    a.copy_(b)"
+    return added(code, "beside", Place(found.body.file, found.begins, ""))
 
 
 def computes_statistics(frame: FrameType | None) -> bool:
@@ -244,22 +255,23 @@ def _same(target: str, origin: str, found: Writes, since: int, frame: FrameType 
     goal, _, given = place.text.partition(" = ") if place is not None else ("", "", "")
     named = re.fullmatch(r"[\w.]+", goal) and re.fullmatch(r"[\w.]+", given)
     shallow = place is not None and "copy.copy" in place.text
+    own = f"{goal} = copy.deepcopy({given})"
+    deep = place.text.replace("copy.copy(", "copy.deepcopy(") if place is not None else ""
     evidence: list[Fact] = []
     if place is not None:
         says = "copies the module alone, not its parameters." if shallow else "gives it the parameters of the other."
         evidence.append(shown(place, says))
     evidence.append(shown(found.outermost, f"writes {origin} into {target}, which changes nothing."))
-    return Finding(
+    return warning(
         "BS144",
-        "warning",
         f"{target} and {origin} share all their parameters, although one should follow the other.",
-        tuple(evidence),
-        f"Make it a model of its own: {place.text.replace('copy.copy(', 'copy.deepcopy(')}."
+        evidence,
+        f"Make it a model of its own: {deep}{written(place, deep)}."
         if shallow and place is not None
-        else f"Make it a model of its own: {goal} = copy.deepcopy({given})."
+        else f"Make it a model of its own: {own}{written(place, own)}."
         if named
         else f"Make it a model of its own, with copy.deepcopy({_last(origin)}).",
-        source=str(place or found.outermost),
+        place or found.outermost,
         since=since,
     )
 
@@ -304,10 +316,13 @@ def _finding(names: tuple[str, str], found: Writes, since: int, steps: int) -> F
     place = found.place if found.how in _LOST else found.outermost
     if found.how == "rebinds":
         says = "rebinds the name to a new tensor: nothing is written into the parameter."
-        fix = f"Write into the parameter under torch.no_grad(), with lerp_ or copy_, so that {name} follows {other}."
+        fix = f"Write into the parameter under torch.no_grad(), with lerp_ or copy_{_in_place(place)}, so that "
+        fix += f"{name} follows {other}."
     elif found.how == "state":
         says = "changes an entry of the dict that state_dict() returned: nothing is written into the parameter."
-        fix = f"Load the dict after the loop, {found.target}.load_state_dict({_state(found)}), or write with copy_."
+        load = f"{found.target}.load_state_dict({_state(found)})"
+        edit = added(load, "beside", Place(found.body.file, found.begins, ""))
+        fix = f"Load the dict after the loop, {load}{edit}, {OR}or write with copy_."
     else:
         says = f"would write {other} into it, but never ran."
         function = found.body.name
@@ -316,6 +331,15 @@ def _finding(names: tuple[str, str], found: Writes, since: int, steps: int) -> F
             fix = f"Call {function}() after the optimizer step: this file never calls it."
     title = f"{name} never changes, although it should follow {other}."
     return Finding("BS138", "warning", title, (_so_far(since, steps), shown(place, says)), fix, str(place), since=since)
+
+
+def _in_place(place: Place) -> str:
+    """Write a value into the tensor of a variable, in place of giving the variable another one."""
+    body, statement = read_at(place)
+    goal = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if body is None or not isinstance(statement, ast.Assign) or not isinstance(goal, ast.Name):
+        return ""
+    return written(place, f"with torch.no_grad():\n    {goal.id}.copy_({body.text(statement.value)})")
 
 
 def _state(found: Writes) -> str:
@@ -387,10 +411,19 @@ def _merged(name: str, other: str, place: Place, says: str, since: int) -> Findi
         "BS144",
         f"{name} and {other} share all their parameters, although one should follow the other.",
         (f"They were two models at first; at step {numbered(since)} they are one.", shown(place, says)),
-        f"Copy the values and keep both models: {name}.load_state_dict({other}.state_dict()).",
+        f"Copy the values and keep both models: {name}.load_state_dict({other}.state_dict()){_loading(place)}.",
         place,
         since=since,
     )
+
+
+def _loading(place: Place) -> str:
+    """Load the state of a module that a statement gives another name."""
+    body, statement = read_at(place)
+    goal = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if body is None or not isinstance(statement, ast.Assign) or goal is None or place.text.count(".data"):
+        return ""
+    return written(place, f"{body.text(goal)}.load_state_dict({body.text(statement.value)}.state_dict())")
 
 
 def _exchanged(names: tuple[str, str], found: Writes, since: int, steps: int) -> Finding:
@@ -400,10 +433,16 @@ def _exchanged(names: tuple[str, str], found: Writes, since: int, steps: int) ->
         "BS138",
         f"{name} never changes: it is blended into {other}, not {other} into it.",
         (_so_far(since, steps), shown(place, f"writes into {other}, which is trained; nothing writes into {name}.")),
-        f"Swap the two on line {place.line}, so that {name} becomes the average.",
+        f"Swap the two on line {place.line}{_swapping(found)}, so that {name} becomes the average.",
         place,
         since=since,
     )
+
+
+def _swapping(found: Writes) -> str:
+    """Exchange two modules in the call that hands them in, or at the head of the loop over their parameters."""
+    head = found.called or place_on(found.body.file, found.begins)
+    return swapped(head, {found.target: found.origin, found.origin: found.target})
 
 
 def _so_far(since: int, steps: int) -> str:

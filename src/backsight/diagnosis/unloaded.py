@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis.amending import written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import calls_around
 from backsight.diagnosis.wording import shown, warning
@@ -67,6 +68,7 @@ def _finding(
     longer, prefix = (state, found.extra) if found.extra else (name, found.missing)
     renamed = f"k.removeprefix({found.extra!r})" if found.extra else f"{found.missing!r} + k"
     loose = ", strict=False" if strict or not every else ""
+    load = f"{ast.unparse(model)}.load_state_dict({{{renamed}: v for k, v in {state}.items()}}{loose})"
     return warning(
         "BS167",
         f"load_state_dict() loaded nothing of {state} into {name}: no name matches."
@@ -80,7 +82,7 @@ def _finding(
             ),
             f"The names differ by a prefix: those of {longer} begin with {prefix!r}.",
         ),
-        f"Rename them: {ast.unparse(model)}.load_state_dict({{{renamed}: v for k, v in {state}.items()}}{loose})."
+        f"Rename them: {load}{written(place, load)}."
         if every
         else f"Rename them before loading: {renamed} for each such name k.",
         place,

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, WeightedRandomSampler
 
+from backsight.diagnosis.amending import call_at, instead, without_keyword
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import calls_around
 from backsight.diagnosis.same_batch import has_more
@@ -19,6 +20,7 @@ from backsight.naming.plain import namespace
 from backsight.source import Place, calls_of, statements_of
 from backsight.source.bindings import assigned
 from backsight.source.body import body_around, callee, dotted, statements
+from backsight.source.edits import OR
 from backsight.tracing import Line, Watch, disordered, unpaired
 
 CODES = ("BS161", "BS166")
@@ -70,15 +72,18 @@ def disarranged(watch: Watch) -> Iterator[Finding]:
 def _brought_back(taken: Line, compared: Line, order: str) -> str:
     """Return how the rows get their order back, where the function that has changed it returns them."""
     body, other = (body_around(each.file, each.line) for each in (taken, compared))
-    also = f"Or put the targets in the same order: targets[{order}]."
+    also = f"{OR}Or put the targets in the same order: targets[{order}]."
     if body is None or (other is not None and other.node is body.node):
         return (
-            f"Put the targets in the same order, targets[{order}]. Or put the results back: results[{order}.argsort()]."
+            f"Put the targets in the same order, targets[{order}]. {OR}Or put the results back: "
+            f"results[{order}.argsort()]."
         )
     returns = [each for each in statements(body.node) if isinstance(each, ast.Return) and each.lineno >= taken.line]
     value = returns[0].value if len(returns) == 1 else None
     if isinstance(value, ast.Call | ast.Name | ast.Subscript | ast.Attribute):
-        return f"Put the results back in their order: return {ast.unparse(value)}[{order}.argsort()]. {also}"
+        new = f"{ast.unparse(value)}[{order}.argsort()]"
+        edit = instead(body, returns[0], {value: new})
+        return f"Put the results back in their order: return {new}{edit}. {also}"
     return f"Put the results back in their order before you return them: results[{order}.argsort()]. {also}"
 
 
@@ -145,6 +150,7 @@ def _finding(
     data = [dotted(each[1].args[0]) for each in made if each is not None and each[1].args]
     both = ", ".join(each for each in data if each is not None)
     one, other = (each[0] if each is not None else None for each in made)
+    edits = [_in_order(each) for each in (one, other)]
     pairs = f"torch.utils.data.StackDataset({both})" if len(data) == 2 and all(data) else "a dataset that returns both"
     return warning(
         "BS161",
@@ -155,6 +161,13 @@ def _finding(
             shown(together, "iterates over both in parallel."),
             shown(compared, "treats rows of both as pairs."),
         ),
-        f"Draw pairs from one loader: DataLoader({pairs}, ..., shuffle=True). Or shuffle neither.",
+        f"Draw pairs from one loader: DataLoader({pairs}, ..., shuffle=True). {OR}Or shuffle neither"
+        f"{''.join(edits) if all(edits) else ''}.",
         one or together,
     )
+
+
+def _in_order(made: Place | None) -> str:
+    """Make a loader that does not shuffle."""
+    body, statement, call = call_at(made, "DataLoader")
+    return instead(body, statement, without_keyword(body, call, "shuffle")) if body and call is not None else ""

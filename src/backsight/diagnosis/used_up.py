@@ -11,13 +11,15 @@ from types import FrameType, FunctionType, GeneratorType
 
 from torch.utils.data import DataLoader
 
+from backsight.diagnosis.amending import added, block_of, instead
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import program_frames
 from backsight.diagnosis.wording import shown, warning
 from backsight.naming.plain import class_dict, mro, namespace
-from backsight.source import Body, Place, assignments, function_at, only, statements_of
-from backsight.source.bindings import bound, prefixes
+from backsight.source import Body, Place, assignments, function_at, only, read_at, statements_of
+from backsight.source.bindings import assigned, bound, prefixes
 from backsight.source.body import LOOPS, Loop, callee, dotted, expressions, functions, statements
+from backsight.source.edits import OR, move
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 
@@ -182,7 +184,7 @@ def _finding(gone: _Gone, name: str, made: Place, around: Place, since: int) -> 
     kind = type(gone.iterator).__name__
     if gone.inside is not None:
         return _of_an_object(gone, gone.inside, name, around, kind, since)
-    source = made if made != around else gone.loop
+    source, listing = made if made != around else gone.loop, f"{name} = list({name})"
     return warning(
         "BS137",
         f"{name} is exhausted after the first epoch: later epochs train nothing.",
@@ -191,10 +193,20 @@ def _finding(gone: _Gone, name: str, made: Place, around: Place, since: int) -> 
             shown(around, "runs the loop over it again without recreating it."),
             shown(gone.loop, "exhausts it in the first epoch and finds it empty afterwards."),
         ),
-        f"Create it inside the loop at line {around.line}. Or store what it yields: {name} = list({name}).",
+        f"Create it inside the loop at line {around.line}{_into(made, around)}. {OR}Or store what it yields: {listing}"
+        f"{added(listing, 'below', made) if made != around else ''}.",
         source,
         since=since,
     )
+
+
+def _into(made: Place, around: Place) -> str:
+    """Move what makes an iterator to the start of each turn of a loop."""
+    (body, statement), (other, loop) = read_at(made), read_at(around)
+    if body is None or statement is None or loop is None or other is None or body.node is not other.node:
+        return ""
+    same = any(each is loop for each in block_of(body, statement))
+    return str(move(made, "below", around)) if same and made.line < around.line else ""
 
 
 def _of_an_object(gone: _Gone, inside: _Inside, name: str, around: Place, kind: str, since: int) -> Finding:
@@ -208,8 +220,20 @@ def _of_an_object(gone: _Gone, inside: _Inside, name: str, around: Place, kind: 
             shown(around, "runs the loop over it again."),
             shown(gone.loop, "exhausts it in the first epoch and finds it empty afterwards."),
         ),
-        f"Create {new} in __iter__, in place of {inside.attribute}. Or store what it yields: {inside.attribute} = "
-        f"list(...), and return iter({inside.attribute}).",
+        f"Create {new} in __iter__, in place of {inside.attribute}. {OR}Or store what it yields: {inside.attribute} = "
+        f"list(...), and return iter({inside.attribute}){_listed(inside)}.",
         inside.place,
         since=since,
     )
+
+
+def _listed(inside: _Inside) -> str:
+    """Keep a list of what an iterator yields, and go through that."""
+    (body, made), (_, used) = read_at(inside.made), read_at(inside.place)
+    values = [value for goal, value in assigned(made) if dotted(goal) == inside.attribute]
+    if body is None or len(values) != 1:
+        return ""
+    edit = instead(body, made, {values[0]: f"list({body.text(values[0])})"})
+    if isinstance(used, ast.Return) and used.value is not None and dotted(used.value) == inside.attribute:
+        edit += instead(read_at(inside.place)[0], used, {used.value: f"iter({inside.attribute})"})
+    return edit

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from types import CodeType
 from typing import NamedTuple
 
+from backsight.diagnosis.amending import written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.source import Body, Place, function_at, only, statement_at
@@ -56,7 +57,9 @@ def unused_view(used: _Where, unused: _Where, since: int) -> Finding | None:
             if_known(handed, "passes both."),
             shown(found.place, "reads one of them twice."),
         ),
-        f"Use the other one as well: {found.instead}." if found.instead else f"Use {other.name} as well.",
+        f"Use the other one as well: {found.instead}{written(found.place, found.instead)}."
+        if found.instead
+        else f"Use {other.name} as well.",
         found.place,
         since=since,
     )
@@ -74,11 +77,12 @@ def same_view(one: _Where, other: _Where, writes: Sequence[Change], since: int) 
     sources = {ast.unparse(each[1].args[0]) for each in made if each is not None and each[1].args}
     if None in made or len(sources) != 1:
         return None
-    source, texts = next(iter(sources)), []
+    source, texts, edits = next(iter(sources)), list[str](), dict[str, str]()
     for each in made:
         if each is not None:
             statement, call = each
             texts.append(rewritten(body, statement, {call.args[0]: f"{source}.clone()"}))
+            edits[texts[-1]] = written(body.place(statement), texts[-1])
     place = body.place(made[1][0])  # type: ignore[index]  # there is one
     return warning(
         "BS160",
@@ -89,7 +93,7 @@ def same_view(one: _Where, other: _Where, writes: Sequence[Change], since: int) 
             *(shown(line, "modifies it in place.") for line in lines[:2]),
             "So the model returns the same for both, and learns nothing from comparing them.",
         ),
-        f"Give each a copy: {'; '.join(dict.fromkeys(texts))}."
+        f"Give each a copy: {'; '.join(edits)}{''.join(edits.values()) if all(edits.values()) else ''}."
         if all(texts)
         else f"Give each a copy: {source}.clone().",
         place,

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
+from backsight.diagnosis.amending import renewed
 from backsight.diagnosis.births.safe import condition_around, replaced
 from backsight.source import assignments
 from backsight.source.body import body_around
@@ -205,6 +206,11 @@ def _unknown(birth: Birth) -> Cause:
     )
 
 
+def put_there(birth: Birth, new: str) -> str:
+    """Return an expression for that of a birth, with the edit that writes it there."""
+    return f"{new}{renewed(birth.fact.line, new)}"
+
+
 def masked(birth: Birth, operand: str, safe: str, otherwise: str) -> str:
     """Return the fix where the loss does not use the values: the input has to be made safe, and not the result.
 
@@ -214,5 +220,5 @@ def masked(birth: Birth, operand: str, safe: str, otherwise: str) -> str:
         return otherwise
     condition = condition_around(birth.statement, birth.expression) or "used"
     written = operand and replaced(birth.expression, operand, f"torch.where({condition}, {operand}, {safe})")
-    inner = written or f"torch.where({condition}, input, {safe})"
+    inner = put_there(birth, written) if written else f"torch.where({condition}, input, {safe})"
     return f"Before the operation, make the input safe where the result is not used: {inner}."

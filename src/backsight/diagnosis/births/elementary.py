@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+from functools import partial
 
-from backsight.diagnosis.births.birth import Birth, Cause, cause, has, masked, numbers, overflow
+from backsight.diagnosis.amending import renewed
+from backsight.diagnosis.births.birth import Birth, Cause, cause, has, masked, numbers, overflow, put_there
 from backsight.diagnosis.births.safe import replaced, root_kept_away
+from backsight.source.edits import OR
+from backsight.source.rewriting import simple
 
 _EXP_LIMIT = {"float16": "11.09", "bfloat16": "88.7", "float32": "88.72", "float64": "709.78"}
 
@@ -52,7 +56,7 @@ def root(birth: Birth) -> Cause | None:
     """sqrt at 0, where its slope is infinite, or below."""
     inside = _inside_of_root(birth)
     below = [value for value in birth.value() if value < 0]
-    fix = masked(birth, inside, "1.0", root_kept_away(birth.expression, inside))
+    fix = masked(birth, inside, "1.0", root_kept_away(birth.expression, inside, partial(renewed, birth.fact.line)))
     if birth.blind:
         return _unseen(birth, "at 0.0", fix)
     if birth.backward and birth.result is not None and has(birth.result.at, 0.0):
@@ -113,9 +117,13 @@ def quotient(birth: Birth) -> Cause | None:
 
 def _fix_of_quotient(birth: Birth, above: str, below: str) -> str:
     if above and "norm(" in below and above in below:
-        return f"F.normalize({above}, dim=...), which keeps the norm above 1e-12; or {below}.clamp_min(1e-12)."
+        new = replaced(birth.expression, below, f"{simple(below)}.clamp_min(1e-12)")
+        edit = renewed(birth.fact.line, new) if new else ""
+        return (
+            f"F.normalize({above}, dim=...), which keeps the norm above 1e-12; {OR}or {below}.clamp_min(1e-12){edit}."
+        )
     return (
-        f"Keep what it divides by away from 0: {clamped(birth, below, '1e-8')}; add a small number instead if it "
+        f"Keep what it divides by away from 0: {clamped(birth, below, '1e-8')}; {OR}add a small number instead if it "
         "can be negative."
     )
 
@@ -189,11 +197,19 @@ def _fix_of_angle(birth: Birth) -> str:
     text = birth.operand().text or "x"
     eps = "1e-3" if birth.fact.dtype in ("float16", "bfloat16") else "1e-7"
     if birth.op == "acosh":
-        return f"Keep its input above 1: {text}.clamp_min(1 + {eps})."
-    fix = f"Keep its input inside the range: {text}.clamp(-1 + {eps}, 1 - {eps})"
+        return f"Keep its input above 1: {text}.clamp_min(1 + {eps}){_inside(birth, f'clamp_min(1 + {eps})')}."
+    bounds = f"clamp(-1 + {eps}, 1 - {eps})"
+    fix = f"Keep its input inside the range: {text}.{bounds}{_inside(birth, bounds)}"
     if birth.op == "atanh":
         return f"{fix}."
-    return f"{fix}; or use torch.atan2 of the sine and the cosine, which has no such edge."
+    return f"{fix}; {OR}or use torch.atan2 of the sine and the cosine, which has no such edge."
+
+
+def _inside(birth: Birth, bounds: str) -> str:
+    """Write an expression with its operand between bounds."""
+    text = birth.operand().text
+    new = replaced(birth.expression, text, f"{simple(text)}.{bounds}") if text else ""
+    return renewed(birth.fact.line, new) if new else ""
 
 
 def _unseen(birth: Birth, edge: str, fix: str, result: str = "") -> Cause:
@@ -212,7 +228,8 @@ def clamped(birth: Birth, operand: str, low: str) -> str:
     if not operand:
         return f".clamp_min({low})"
     inner = operand if re.fullmatch(r"[\w.\[\], ]+", operand) else f"({operand})"
-    return replaced(birth.expression, operand, f"{inner}.clamp_min({low})") or f"{inner}.clamp_min({low})"
+    new = replaced(birth.expression, operand, f"{inner}.clamp_min({low})")
+    return put_there(birth, new) if new else f"{inner}.clamp_min({low})"
 
 
 @cause("softmax", "log_softmax", "logsumexp", "scaled_dot_product_attention")

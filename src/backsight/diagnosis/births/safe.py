@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 
 from backsight.source import parsed
+from backsight.source.edits import OR
 from backsight.source.imports import library
 
 _WHERE = frozenset({"where"})
@@ -25,11 +27,12 @@ def replaced(expression: str, part: str, by: str) -> str:
     return re.sub(r"e-0(\d)", r"e-\1", ast.unparse(changed)) if swap.done else ""
 
 
-def root_kept_away(expression: str, inside: str) -> str:
-    """Say how a square root is written that has a gradient at 0 as well."""
-    added = (replaced(expression, inside, f"({inside}) + 1e-12") if inside else "") or "torch.sqrt(x + 1e-12)"
+def root_kept_away(expression: str, inside: str, edit: Callable[[str], str] = lambda _: "") -> str:
+    """Say how a square root is written that has a gradient at 0 as well; `edit` gives the mark that writes it."""
+    new = replaced(expression, inside, f"({inside}) + 1e-12") if inside else ""
+    added = f"{new}{edit(new)}" if new else "torch.sqrt(x + 1e-12)"
     if re.search(r"\*\*\s*2|square|pow\(2", inside) and "sum(" in inside:
-        return f"torch.linalg.vector_norm, whose gradient at 0 is 0; or a small number inside the sqrt: {added}."
+        return f"torch.linalg.vector_norm, whose gradient at 0 is 0; {OR}or a small number inside the sqrt: {added}."
     return f"Add a small number inside the sqrt, not outside it: {added}."
 
 

@@ -8,15 +8,17 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
+from backsight.diagnosis.amending import added, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.live.graphs import Held
 from backsight.diagnosis.live.leaks import Leak
 from backsight.diagnosis.live.statements import COMPOUND, carrying, keeping_in
 from backsight.diagnosis.wording import counted, listed, shown, warning
 from backsight.findings.evidence import Certainty
-from backsight.source import backward_roots, parsed
+from backsight.source import Place, backward_roots, parsed
 from backsight.source.bindings import bound, parameters_of
-from backsight.source.body import body_around, callee, calls_in, dotted, statements
+from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, statements
+from backsight.source.edits import OR
 from backsight.source.keeping import Keeping
 from backsight.source.rewriting import simple
 from backsight.text import size
@@ -107,11 +109,12 @@ def fix(where: Sequence[Keeping], shape: Sequence[int], within: bool = False) ->
     (keeping,) = where
     mixed = "" if _is_root(keeping) or keeping.value else _mixed(keeping)
     if mixed:
-        return f"{mixed}, which adds the value and drops its graph."
+        return f"{mixed}{written(keeping.place, mixed)}, which adds the value and drops its graph."
     if not keeping.value or _is_root(keeping):
         name = keeping.place.text.partition("=")[0].rstrip(" +")
         carried = name if re.fullmatch(r"[\w.]+", name) else keeping.name
-        return f"Detach it at the start of each step: {carried} = {carried}.detach()."
+        detaching = f"{carried} = {carried}.detach()"
+        return f"Detach it at the start of each step: {detaching}{_in_each_step(keeping.place, detaching)}."
     scalar = math.prod(shape) == 1
     if within:
         what = ".item()" if scalar else ".detach()"
@@ -124,10 +127,20 @@ def fix(where: Sequence[Keeping], shape: Sequence[int], within: bool = False) ->
     statement = keeping.with_value(made) if made else ""
     if not statement:
         return "Keep its value without its graph: .item() for a number, .detach() for a tensor."
-    tensors = (
-        f", or {simple(keeping.value)}.detach(), if later code needs tensors" if scalar and _is_used(keeping) else ""
-    )
-    return f"{statement}, which keeps {'the number' if scalar else 'the values'} and drops the graph{tensors}."
+    edit, tensors = written(keeping.place, statement), ""
+    if scalar and _is_used(keeping):
+        detached = f"{simple(keeping.value)}.detach()"
+        other = written(keeping.place, keeping.with_value(detached))
+        tensors = f", {OR}or {detached}{other}, if later code needs tensors"
+    return f"{statement}{edit}, which keeps {'the number' if scalar else 'the values'} and drops the graph{tensors}."
+
+
+def _in_each_step(place: Place, code: str) -> str:
+    """Put a statement first in the loop around a place."""
+    body = body_around(place.file, place.line)
+    loops = [s for s in statements(body.node) if isinstance(s, LOOPS)] if body is not None else []
+    inside = [each for each in loops if each.lineno < place.line <= (each.end_lineno or 0)]
+    return added(code, "below", body.place(inside[-1])) if body is not None and inside else ""
 
 
 _OF_TENSORS = frozenset({"item", "mean", "std", "detach", "cpu", "numpy", "tolist", "backward"})

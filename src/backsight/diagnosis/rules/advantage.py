@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from backsight.diagnosis.amending import swapped
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, listed, warning
+from backsight.source.rewriting import simple
 from backsight.story.holders import given, leaves_below
 from backsight.tape import Node
 from backsight.tracing import current
@@ -87,6 +89,7 @@ def _finding(scene: Scene, node: Node, position: int, names: list[str]) -> Findi
     name = texts.get(position, "")
     detached = f"{name}.detach()" if name.isidentifier() else "the advantage after .detach()"
     line = scene.line_of(node)
+    edit = swapped(line, {name: f"{simple(name)}.detach()"}) if name else ""
     return warning(
         "BS132",
         f"The policy loss also trains {listed(names, 2)}, through {f'`{name}`' if name else 'the advantage'}.",
@@ -94,7 +97,7 @@ def _finding(scene: Scene, node: Node, position: int, names: list[str]) -> Findi
             if_known(line, "multiplies a log-probability by a tensor that is still attached to its graph."),
             "That gradient lowers the advantage of probable actions, whatever their true value is.",
         ),
-        f"Multiply by {detached}: the policy then uses only its value, and the critic learns from its own loss.",
+        f"Multiply by {detached}{edit}: the policy then uses only its value, and the critic learns from its own loss.",
         line,
         nodes=(node.index,),
     )

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import ast
 import math
 from collections.abc import Iterator
 
 import torch
 
+from backsight.diagnosis.amending import expression_of, instead, with_keyword
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.rules.softmax_dim import compares
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, shaped, warning
+from backsight.source import calls_of, only
+from backsight.source.body import callee
+from backsight.source.edits import OR
+from backsight.source.rewriting import simple
 from backsight.story.holders import given, users
 from backsight.tape import Node
 from backsight.tape.modules import ModelTree
+from backsight.tracing import Line
 
 _TAKES_ONE = ("Select", "Mean", "Max", "Amax")
 _MOST = 2
@@ -69,10 +76,16 @@ def _finding(scene: Scene, made: Node, taken: Node) -> Finding:
             if_known(line, f"returns {shaped(shape)}: {shape[0]} steps of {shape[1]} samples."),
             if_known(used, f"takes the {shape[0]} for samples, and so does the loss."),
         ),
-        f"Create it with batch_first=True: nn.{kind}(..., batch_first=True).",
+        f"Create it with batch_first=True: nn.{kind}(..., batch_first=True){with_batch_first(scene.site[0], kind)}.",
         line,
         nodes=(made.index,),
     )
+
+
+def with_batch_first(file: str, kind: str) -> str:
+    """Give batch_first to the one call of a file that makes such a layer."""
+    found = only(each for each in calls_of(file) if callee(each[2])[1] == kind)
+    return instead(*found[:2], with_keyword(found[0], found[2], "batch_first", "True")) if found is not None else ""
 
 
 _VIEWS = frozenset({"View", "UnsafeView", "ReshapeAlias"})
@@ -97,13 +110,23 @@ def _finding_of_pixels(scene: Scene, made: Node, view: Node) -> Finding:
     before, after = made.shape or (), view.shape or ()
     line = scene.line_of(view)
     last = ", ".join(map(str, (0, *range(2, len(before)), 1)))
+    moved = f".permute({last}).reshape(-1, {after[1]})"
     does = "moves no entry: a row holds pixels of a class, not classes of a pixel."
     return warning(
         "BS147",
         f"The scores of {after[1]} classes are mixed with pixels: a view cuts {shaped(before)} into {shaped(after)}.",
         (if_known(line, does), "The loss compares these rows with the classes of the pixels."),
-        f"Move the classes last before the view: .permute({last}).reshape(-1, {after[1]}). Or pass cross_entropy the "
+        f"Move the classes last before the view: {moved}{_reshaped(line, moved)}. {OR}Or pass cross_entropy the "
         f"scores themselves, {shaped(before)}, with targets of {shaped((before[0], *before[2:]))}.",
         line,
         nodes=(view.index,),
     )
+
+
+def _reshaped(line: Line | None, moved: str) -> str:
+    """Move dimensions where a method makes the view."""
+    body, statement, node = expression_of(line)
+    if body is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return ""
+    is_view = node.func.attr in ("view", "reshape")
+    return instead(body, statement, {node: f"{simple(body.text(node.func.value))}{moved}"}) if is_view else ""

@@ -6,12 +6,14 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from backsight.diagnosis.amending import instead, place_on, renewed, swapped
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shaped, shown, warning
-from backsight.source import assignments, parsed, statement_at
+from backsight.source import Body, assignments, parsed, statement_at
 from backsight.source.body import body_around, callee, dotted, expressions, given_to, keyword, statements
+from backsight.source.edits import OR
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.fixes import too
 from backsight.story.holders import given, users
@@ -39,8 +41,7 @@ def broadcast(scene: Scene) -> Iterator[Finding]:
             continue
         first, second = (f"`{tall}`" if tall else "one", f"`{flat}`" if flat else "the other")
         fix = (
-            f"Give both the same shape: {simple(tall)}.squeeze(1), or {simple(flat)}.unsqueeze(1)."
-            f"{_likewise(met, tall, flat)}"
+            _same_shape(met, tall, flat)
             if tall and flat and "…" not in f"{tall}{flat}"
             else "Give both the same shape: .squeeze(1) on one of them, or .unsqueeze(1) on the other."
         )
@@ -75,14 +76,15 @@ def _of_samples(met: Reduced) -> Finding:
             *(lines if reducing != joining else (shown(reducing, f"{reduces}, and {broadcasts}"),)),
             "With another batch size, it would raise.",
         ),
-        f"Keep the dimension, so that each value goes to its own sample: {met.kept}.",
+        f"Keep the dimension, so that each value goes to its own sample: {met.kept}{renewed(met.reduction, met.kept)}.",
         reducing,
         nodes=(met.node.index,),
     )
 
 
-def _likewise(met: Met, tall: str, flat: str) -> str:
-    """Say which other lines of the function join the same two variables, and how to mend all of them at once."""
+def _same_shape(met: Met, tall: str, flat: str) -> str:
+    """Say how one of two operands gets the shape of the other, here and where else the function joins the two, and how
+    to mend all of that at once."""
     here = met.line.place
     body = body_around(here.file, here.line)
     lines = [
@@ -92,12 +94,23 @@ def _likewise(met: Met, tall: str, flat: str) -> str:
         if isinstance(node, ast.BinOp) and {dotted(node.left), dotted(node.right)} == {tall, flat}
     ]
     others = [line for line in dict.fromkeys(lines) if line != here.line]
+    places = [met.line, *(place_on(here.file, line) for line in others)]
+    lower, higher = (
+        "".join(swapped(at, {old: new}) for at in places)
+        for old, new in ((tall, f"{simple(tall)}.squeeze(1)"), (flat, f"{simple(flat)}.unsqueeze(1)"))
+    )
+    one, other = f"{simple(tall)}.squeeze(1){lower}", f"{simple(flat)}.unsqueeze(1){higher}"
+    return f"Give both the same shape: {one}, {OR}or {other}.{_at_once(met, tall, body, others)}"
+
+
+def _at_once(met: Met, tall: str, body: Body | None, others: list[int]) -> str:
     made = assignments(body, tall) if body is not None and others else []
     statement = statement_at(body, *made[0].position) if len(made) == 1 else None
     if body is None or not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
         return too(others)
-    new = rewritten(body, statement, {statement.value: f"{simple(body.text(statement.value))}.squeeze(1)"})
-    return f"{too(others)} Or mend them all on line {statement.lineno}: `{new}`." if new else too(others)
+    squeezed: dict[ast.expr, str] = {statement.value: f"{simple(body.text(statement.value))}.squeeze(1)"}
+    new, edit = rewritten(body, statement, squeezed), instead(body, statement, squeezed)
+    return f"{too(others)} {OR}Or mend them all on line {statement.lineno}: `{new}`{edit}." if new else too(others)
 
 
 def _against_square(met: Met, tall: str, flat: str, rows: int, index: int) -> Finding:

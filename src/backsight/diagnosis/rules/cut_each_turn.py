@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from backsight.diagnosis.amending import gone, written
 from backsight.diagnosis.evidence.cuts import ends
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
@@ -97,7 +98,9 @@ def _finding(found: Detached, cut: Severed, place: Place, lost: int) -> Finding:
 
 def _fix(found: Detached) -> str:
     attached = found.place.text.replace(".detach()", "").replace(".data", "")
-    change = f"Write {attached}" if found.order == "within" else "Remove this line"
+    change = f"Remove this line{gone(found.place)}"
+    if found.order == "within":
+        change = f"Write {attached}{written(found.place, attached)}"
     return (
         f"{change}, so that the graph reaches back to the first iteration. If {listed(found.names, 3)} may come from "
         f"an earlier training step, detach once, before line {found.loop.line}."

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import torch
 
+from backsight.diagnosis.amending import written
 from backsight.diagnosis.evidence.constants import derivatives, renewed, summands
 from backsight.diagnosis.evidence.cuts import detached_whole, ends, measures_accuracy, undoing, where
 from backsight.diagnosis.finding import Finding
@@ -19,6 +20,7 @@ from backsight.naming import search
 from backsight.source import Body, Place, read_at, statement_at
 from backsight.source.bindings import assignments, parameters_of
 from backsight.source.body import dotted, expressions, functions, statements
+from backsight.source.edits import OR
 from backsight.story.holders import below
 from backsight.tape import no_torch_function
 from backsight.tracing import Met, Severed
@@ -133,7 +135,7 @@ def _detached_whole(scene: Scene, met: Mapping[int, Met]) -> Iterator[Finding]:
 
 def _finding(title: str, cut: Severed, used: Fact, node: int) -> Finding:
     place = _place(cut)
-    fix = f"{undoing(cut)}; or, if you only want to log it, leave it out of the loss."
+    fix = f"{undoing(cut)}; {OR}or, if you only want to log it, leave it out of the loss."
     if measures_accuracy(cut):
         fix = "An accuracy has no gradient: leave the term out of the loss, or log it."
     return Finding(
@@ -162,7 +164,7 @@ def _constant(what: str, cut: Severed, met: Met, node: int) -> Finding:
                 shown(taken.computed, f"computes `{taken.unused}`, of the same shape, which nothing reads."),
                 shown(met.line.place, "adds the constant."),
             ),
-            f"Use {taken.unused} in place of {taken.read}: {taken.mended}.",
+            f"Use {taken.unused} in place of {taken.read}: {taken.mended}{written(taken.place, taken.mended)}.",
             taken.place,
             nodes=(node,),
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
+from backsight.diagnosis.amending import instead, written
 from backsight.diagnosis.evidence.cuts import DRAWS, ends, resampled
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.flat import reached
@@ -12,7 +13,7 @@ from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import listed, shown, warning
 from backsight.source import Place, read_at
-from backsight.source.body import body_around, callee, calls_in, expressions, statement_at
+from backsight.source.body import callee, calls_in, expressions
 from backsight.story.holders import below
 from backsight.tape import Graph, Leaf
 from backsight.tracing import Met, Severed
@@ -52,7 +53,7 @@ def drawn_without_gradient(scene: Scene) -> Iterator[Finding]:
                 "BS149",
                 f"A sample passes no gradient to {listed(names, 2)}.",
                 (shown(place, ends(cut)), shown(met.line.place, "computes the loss from the sample.")),
-                f"Draw with rsample(): {resampled(cut)}.",
+                f"Draw with rsample(): {resampled(cut)}{written(place, resampled(cut))}.",
                 place,
                 nodes=(node,),
             )
@@ -75,7 +76,7 @@ def _normals(scene: Scene) -> Iterator[Finding]:
                 "BS149",
                 f"A sample passes no gradient to {listed(behind, 2)}.",
                 (shown(line, "draws a sample, which has no gradient to its mean and standard deviation."),),
-                f"Draw it as {_reparametrized(line.place)}.",
+                f"Draw it as {''.join(_reparametrized(line.place))}.",
                 line,
                 nodes=(index,),
             )
@@ -101,14 +102,16 @@ def _users(graph: Graph, index: int) -> set[str]:
     return users
 
 
-def _reparametrized(place: Place) -> str:
-    body = body_around(place.file, place.line)
-    for node in expressions(statement_at(body, *place.position)) if body is not None else ():
+def _reparametrized(place: Place) -> tuple[str, str]:
+    """Return a draw from a normal distribution that passes on the gradient, and what writes it there."""
+    body, statement = read_at(place)
+    for node in expressions(statement):
         match node:
             case ast.Call(func=ast.Attribute(attr="normal"), args=[mean, std]):
                 mean_text, std_text = ast.unparse(mean), ast.unparse(std)
-                return f"{mean_text} + {std_text} * torch.randn_like({std_text})"
-    return "mean + std * torch.randn_like(std)"
+                new = f"{mean_text} + {std_text} * torch.randn_like({std_text})"
+                return new, instead(body, statement, {node: new})
+    return "mean + std * torch.randn_like(std)", ""
 
 
 def _calls(place: Place) -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from backsight.diagnosis.amending import expression_of, given_of, instead
 from backsight.diagnosis.evidence.constants import summands
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
@@ -11,9 +12,11 @@ from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, listed, warning
 from backsight.source import Body
 from backsight.source.body import body_around, callee, calls_in, dotted, given_to, statement_at
+from backsight.source.edits import OR
 from backsight.story.holders import below
 from backsight.tape import Graph, Leaf, Node
 from backsight.tape.ops import op_name
+from backsight.tracing import Line
 
 _STEPS = frozenset({"Round", "Floor", "Ceil", "Trunc", "Sign", "Sgn", "Heaviside"})
 _SAMPLES = frozenset({"Bernoulli", "Poisson", "Normal"})
@@ -76,22 +79,27 @@ def _finding(scene: Scene, title: str, ends: Sequence[Node], leaves: Sequence[Le
         "BS141",
         f"{title}: {what} passes on no gradient.",
         (if_known(line, f"ends the gradient: {why}."), behind),
-        _fix(node, op, given or "x"),
+        _fix(node, op, given or "x", line),
         line,
         nodes=(node.index, *(leaf.node for leaf in leaves if title.startswith(_LEAVES))),
     )
 
 
-def _fix(node: Node, op: str, given: str) -> str:
+def _fix(node: Node, op: str, given: str, line: Line | None) -> str:
     if node.op in _SAMPLES:
         return (
             "Sample with reparametrization, such as mean + std * torch.randn_like(std) or rsample() of a relaxed "
             "distribution; or train with log_prob() of the sample."
         )
     hard = f"torch.{op}({given})" if node.op not in _COMPARES else "hard"
+    body, statement, call = expression_of(line)
+    inner, through = given_of(call, op), f"{given} + ({hard} - {given}).detach()"
+    soft = passes = ""
+    if body is not None and call is not None and inner is not None and dotted(inner) == given:
+        soft, passes = (instead(body, statement, {call: new}) for new in (given, through))
     return (
-        f"Compute the loss from {given if given != 'x' else 'the value before it'}, and use {op} for metrics only. Or "
-        f"pass the gradient straight through: {given} + ({hard} - {given}).detach()."
+        f"Compute the loss from {given if given != 'x' else 'the value before it'}, and use {op} for metrics only"
+        f"{soft}. {OR}Or pass the gradient straight through: {through}{passes}."
     )
 
 

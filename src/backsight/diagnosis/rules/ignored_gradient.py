@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
+from backsight.diagnosis.amending import around, instead, written
 from backsight.diagnosis.evidence.custom import elements, returned
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
@@ -78,7 +79,8 @@ def _masked(scene: Scene, node: Node, body: Body, mask: Masked) -> Finding:
             shown(mask.chosen, "compares the input, which is saved and which backward never reads."),
             if_known(applied, f"applies {name}."),
         ),
-        f"Compare {mask.saved}: {mask.mended or f'{mask.saved} in place of {mask.gradient}'}. "
+        f"Compare {mask.saved}: {mask.mended or f'{mask.saved} in place of {mask.gradient}'}"
+        f"{written(mask.place, mask.mended)}. "
         f"`backsight verify {os.path.basename(body.file)}` tests the result.",
         mask.place,
         nodes=(node.index,),
@@ -99,7 +101,8 @@ def _finding(scene: Scene, node: Node, body: Body, given: Sequence[str], of: str
     fix = f"Multiply each gradient that it returns by {given[0]}, by the chain rule."
     if len(values) == 1 and len(given) == 1 and not isinstance(values[0], ast.Starred):
         text = body.text(values[0])
-        fix = f"Multiply by it: {given[0]} * {text if isinstance(values[0], ast.Name | ast.Call) else f'({text})'}."
+        new = f"{given[0]} * {text if isinstance(values[0], ast.Name | ast.Call) else f'({text})'}"
+        fix = f"Multiply by it: {new}{instead(body, around(body, values[0]), {values[0]: new})}."
     whose = f"The gradient of {of} in the backward of" if of else "The backward of"
     return warning(
         "BS143",

@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import torch
 
+from backsight.diagnosis.amending import added, around, instead, is_known, written
+from backsight.diagnosis.creating import created_below, given_anew, given_too
 from backsight.diagnosis.evidence.constants import derivatives, renewed
-from backsight.diagnosis.evidence.creation import attribute_assignments, only_built, put_in_place
+from backsight.diagnosis.evidence.creation import attribute_assignments, built_at, only_built, put_in_place
 from backsight.diagnosis.evidence.unheld import (
     Anew,
     all_of,
@@ -33,6 +35,7 @@ from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, only, parsed, read_at, statement_at
 from backsight.source.bindings import assigned
 from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.edits import OR
 from backsight.source.freezing import unfreezings_after
 from backsight.source.rewriting import simple
 from backsight.story.holders import node_of
@@ -253,25 +256,30 @@ def _too_early(scene: Scene, leaves: Sequence[Leaf], built: Place) -> tuple[tupl
         if _only_frozen(scene):
             return (
                 facts,
-                f"Create {name} after line {last}, from the parameters that require grad: {trainable(leaves)}.",
+                f"Create {name} after line {last}, from the parameters that require grad: {trainable(leaves)}"
+                f"{created_below(built, created[-1].place, given_anew(built, trainable(leaves)))}.",
             )
         alone = [all_of(each.name, leaves) for each in created if "." not in each.name]
         if alone:  # nothing that the optimizer was made from has them
-            code = _given_too(built.text, ", ".join(alone))
+            code = given_too(built.text, ", ".join(alone))
             what = f"{listed(alone).replace('*', '')} as well{f': {code}' if code else ''}"
+            what += created_below(built, created[-1].place, code)
             return facts, f"Create {name} after line {last}, with {what}."
         after = "this" if len(created) == 1 else "these"
-        return facts, f"Create {name} after {after}: move line {built.line} below line {last}."
+        edit = created_below(built, created[-1].place, built.text)
+        return facts, f"Create {name} after {after}: move line {built.line} below line {last}{edit}."
     if (filtering_at := filtering(built)) is not None:
         fact = shown(filtering_at, f"takes only parameters that require grad when {name} is created.")
         model = leaves[0].name.partition(".")[0]
         turned = unfreezings_after(built)
         later = (shown(turned[0], f"unfreezes them later, and adds nothing to {name}."),) if len(turned) == 1 else ()
         after = f"after line {turned[0].last}" if later and turned[0].file == built.file else "after that"
+        group = f"{name}.add_param_group({{'params': {_missing(scene, leaves, name)}}})"
+        with_all = written(built, given_anew(built, f"{model}.parameters()"))
         return (fact, *later), (
-            f"Unfreeze before you create {name}, or add what you unfreeze later, {after}: {name}.add_param_group("
-            f"{{'params': {_missing(scene, leaves, name)}}}). Or create {name} from {model}.parameters(): it skips "
-            "what has no gradient."
+            f"Unfreeze before you create {name}, or add what you unfreeze later, {after}: {group}"
+            f"{added(group, 'below', turned[0]) if later else ''}. {OR}Or create {name} from {model}.parameters()"
+            f"{with_all}: it skips what has no gradient."
         )
     return None
 
@@ -326,7 +334,9 @@ def _unused_group(built: Place) -> _Group | None:
                     if not any(_hands_on(other, name) for other in every):
                         given = [s.value for s in every if isinstance(s, ast.Return) and isinstance(s.value, ast.Name)]
                         how = f": {given[-1].id}.append({name})" if given else ""
-                        return _Group(each.place(statement), name, f"Pass {name} on with the other groups{how}.")
+                        ends = [s for s in every if isinstance(s, ast.Return) and s.value is not None]
+                        edit = added(how[2:], "above", each.place(ends[-1])) if given else ""
+                        return _Group(each.place(statement), name, f"Pass {name} on with the other groups{how}{edit}.")
     return None
 
 
@@ -337,30 +347,6 @@ def _hands_on(statement: ast.stmt, name: str) -> bool:
     return any(
         isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and id(n) not in inside for n in nodes
     )
-
-
-def _given_too(statement: str, name: str) -> str:
-    """The statement that makes an optimizer of `net.parameters()` or a list, with this parameter; else empty.
-
-    >>> _given_too("optimizer = SGD(net.parameters(), lr=0.1)", "delta")
-    'optimizer = SGD([*net.parameters(), delta], lr=0.1)'
-    """
-    try:
-        tree = ast.parse(statement)
-    except SyntaxError:  # the source cannot be read
-        return ""
-    match tree.body:
-        case [ast.Assign(value=ast.Call(args=[given, *_]))]:
-            text = ast.get_source_segment(statement, given) or ""
-            if (
-                isinstance(given, ast.Call)
-                and isinstance(given.func, ast.Attribute)
-                and given.func.attr == "parameters"
-            ):
-                return statement.replace(text, f"[*{text}, {name}]", 1)
-            if isinstance(given, ast.List) and given.elts and isinstance(given.elts[-1], ast.Name | ast.Starred):
-                return statement.replace(text, f"{text[:-1].rstrip(', ')}, {name}]", 1)
-    return ""
 
 
 def _kept_of(scene: Scene, leaf: Leaf) -> list[str]:
@@ -386,10 +372,21 @@ def _computed_once(scene: Scene, leaf: Leaf, kept: Sequence[str]) -> Finding:
         f"{'is not a parameter itself' if one else 'are not parameters themselves'}: no optimizer updates "
         f"{'it' if one else 'them'}.",
         tuple(shown(place, "computes it once, from a parameter that nothing else holds.") for place in places),
-        f"Register {'it' if one else 'them'}: self.{first} = nn.Parameter({value}).",
+        f"Register {'it' if one else 'them'}: self.{first} = nn.Parameter({value}){_all_registered(kept, places)}.",
         places[0] if places else None,
         nodes=(leaf.node,),
     )
+
+
+def _all_registered(kept: Sequence[str], places: Sequence[Place]) -> str:
+    if len(places) != len(kept):
+        return ""
+    new = [each.text.partition(" = ") for each in places]
+    edits = [
+        written(place, f"{goal} = nn.Parameter({_converted_first(value)})")
+        for place, (goal, _, value) in zip(places, new, strict=True)
+    ]
+    return "".join(edits) if all(edits) and all(is_known("nn", each) for each in places) else ""
 
 
 def _state_of_libraries(scene: Scene) -> set[int]:
@@ -439,11 +436,21 @@ def _fix(
     if leaves[0].name and (late := made_late(scene, leaves[0])) is not None:
         return f"Create it in __init__, not in the first forward pass ({late}), or create {first} after that pass."
     if left is not None:
-        return _created_after(left, leaves)
-    code = _given_too(made[1].text, leaves[0].name) if made else ""
+        return _created_after(scene, left, leaves)
+    code = given_too(made[1].text, leaves[0].name) if made else ""
     it = "it" if one else "them"
-    how = f"write {code}" if code else f"add {it} to {first}"
-    return f"To train {it}, {how}. Otherwise, freeze {it} with requires_grad_(False)."
+    how = f"write {code}{written(made[1], code)}" if code and made else f"add {it} to {first}"
+    if not code:
+        how += _held_too(scene, leaves, first)
+    return f"To train {it}, {how}. {OR}Otherwise, freeze {it} with requires_grad_(False)."
+
+
+def _held_too(scene: Scene, leaves: Sequence[Leaf], optimizer: str) -> str:
+    """Add a group with the parameters of one model below the statement that makes the only optimizer."""
+    built = only_built(scene)
+    if built is None or not all("." in leaf.name for leaf in leaves):
+        return ""
+    return added(f"{optimizer}.add_param_group({{'params': {_missing(scene, leaves, optimizer)}}})", "below", built)
 
 
 def _replacing(left: _Left, leaves: Sequence[Leaf]) -> str:
@@ -454,7 +461,7 @@ def _replacing(left: _Left, leaves: Sequence[Leaf]) -> str:
     return f"replaces {names}, which {left.optimizer} still holds in {form} old form."
 
 
-def _created_after(left: _Left, leaves: Sequence[Leaf]) -> str:
+def _created_after(scene: Scene, left: _Left, leaves: Sequence[Leaf]) -> str:
     """Say after which line the optimizer of a replaced module is created."""
     number = counted(left.number, "parameter") if left.number else "parameters"
     if left.replaced is None:
@@ -466,7 +473,9 @@ def _created_after(left: _Left, leaves: Sequence[Leaf]) -> str:
     loops = (each for each in statements(body.node) if isinstance(each, LOOPS)) if body is not None else ()
     again = " again" if any(each.lineno < left.replaced.line <= (each.end_lineno or 0) for each in loops) else ""
     holds = f"the {number}" if left.number != 1 else "the parameter"
-    after = f"Create {left.optimizer}{again} after line {left.replaced.last}."
+    built = built_at(scene, left.optimizer)
+    edit = created_below(built, left.replaced, built.text) if built is not None and not again else ""
+    after = f"Create {left.optimizer}{again} after line {left.replaced.last}{edit}."
     return after if left.is_of(leaves) else f"{after} It still holds {holds} of the old {left.module}."
 
 
@@ -551,8 +560,14 @@ def _registered(scene: Scene, leaves: Sequence[Leaf]) -> str:
     made = _plain_made(scene, leaves) if name.count("[") == 1 else None
     if made is not None and "…" not in made.body.text(made.value):
         wanted = f"nn.{kind}{'Dict' if made.kind == 'dict' else 'List'}"
-        return f"Make it an {wanted}: {made.body.text(made.target)} = {wanted}({made.body.text(made.value)})."
+        value = f"{wanted}({made.body.text(made.value)})"
+        edit = instead(made.body, around(made.body, made.value), {made.value: value}) if _has_nn(made.body) else ""
+        return f"Make it an {wanted}: {made.body.text(made.target)} = {value}{edit}."
     return f"Make {unseen} an nn.{kind}List or nn.{kind}Dict."
+
+
+def _has_nn(body: Body) -> bool:
+    return is_known("nn", Place(body.file, getattr(body.node, "lineno", 1), ""))
 
 
 def _converted_first(value: str) -> str:

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from backsight.diagnosis.amending import (
+    bypassed,
+    call_at,
+    expression_of,
+    functional,
+    given_of,
+    instead,
+    swapped,
+    with_keyword,
+)
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shown, warning
 from backsight.source import parsed
 from backsight.source.body import callee
+from backsight.source.edits import OR
 from backsight.source.imports import library
+from backsight.source.rewriting import simple
 from backsight.story.holders import given
 from backsight.tape import Node
 from backsight.tape.ops import VIEWS
@@ -53,21 +65,26 @@ class Takes:
     does: str
     position: int = 0
 
-    def fix(self, given: str, line: Line | None) -> str:
-        """What to write; `line` is that of the operation whose result it is given."""
+    def fix(self, given: str, line: Line | None, loss: Line | None, operands: Sequence[str]) -> str:
+        """What to write; `line` is that of the operation whose result it is given, `loss` that of the loss."""
+        raw = bypassed(line, given)
         if self.what == "logits":
-            return f"Pass {self.loss} the input of {given}; apply {given} only where you need probabilities."
+            return f"Pass {self.loss} the input of {given}{raw}; apply {given} only where you need probabilities."
         log = {"softmax": "log_softmax", "sigmoid": "logsigmoid"}.get(given)
         logged = _logged(line) if given == "softmax" else ""
         if self is _CTC:
             of = f"the {'input' if log else 'output'} of {given}"
-            return f"{logged or f'Pass ctc_loss the log_softmax over the classes: log_softmax(-1) of {of}'}."
+            wrapped = "" if log else _wrapped(loss, operands)
+            way = logged or f"Pass ctc_loss the log_softmax over the classes: log_softmax(-1) of {of}{wrapped}"
+            return f"{way}."
         if self is _POISSON:
-            return f"Pass poisson_nll_loss the input of {given}, or set log_input=False."
-        way = logged or f"Use {log} instead of {given}" if log else f"Pass {self.loss} its log_softmax"
+            return f"Pass poisson_nll_loss the input of {given}{raw}, {OR}or set log_input=False{_of_rates(loss)}."
+        way = logged or f"Use {log} instead of {given}{_logarithmic(line, given, log)}" if log else ""
+        way = way or f"Pass {self.loss} its log_softmax{_wrapped(loss, operands)}"
         if self is _KL:
             return f"{way}; the second argument of kl_div stays probabilities."
-        return f"{way}; or pass cross_entropy {'its result' if log is None else f'the input of {given}'}."
+        entropy = "" if log else _renamed(loss, "nll_loss", "cross_entropy")
+        return f"{way}; {OR}or pass cross_entropy {'its result' if log is None else f'the input of {given}'}{entropy}."
 
 
 _TWICE = "applies {given} a second time: gradients are small, and the loss cannot reach 0."
@@ -137,7 +154,37 @@ def _logged(line: Line | None) -> str:
         old = ast.unparse(ast.Call(ast.Name("softmax"), call.args, call.keywords))
     else:
         return ""
-    return f"On line {line.line}, write {old.replace('softmax(', 'log_softmax(', 1)} in place of {old}"
+    new = old.replace("softmax(", "log_softmax(", 1)
+    return f"On line {line.line}, write {new} in place of {old}{_logarithmic(line, 'softmax', 'log_softmax')}"
+
+
+def _logarithmic(line: Line | None, given: str, log: str) -> str:
+    """Call another function in place of the one whose result a loss is given."""
+    body, statement, node = expression_of(line)
+    inner = given_of(node, given)
+    if body is None or inner is None or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+        return ""
+    if log == "logsigmoid":  # it is no method
+        return f"{instead(body, statement, {node: f'F.logsigmoid({body.text(inner)})'})}{functional(body.file)}"
+    return instead(body, statement, {node.func: f"{body.text(node.func.value)}.{log}"})
+
+
+def _wrapped(loss: Line | None, operands: Sequence[str]) -> str:
+    """Take the log_softmax of what a loss is given."""
+    given = operands[0] if operands else ""
+    return swapped(loss, {given: f"{simple(given)}.log_softmax(-1)"}) if given else ""
+
+
+def _of_rates(loss: Line | None) -> str:
+    body, statement, call = call_at(loss.place if loss is not None else None, "poisson_nll_loss")
+    return instead(body, statement, with_keyword(body, call, "log_input", "False")) if body and call else ""
+
+
+def _renamed(loss: Line | None, old: str, new: str) -> str:
+    body, statement, call = call_at(loss.place if loss is not None else None, old)
+    if body is None or call is None or not isinstance(call.func, ast.Attribute):
+        return ""
+    return instead(body, statement, {call.func: f"{body.text(call.func.value)}.{new}"})
 
 
 def _reads(user: Node, node: Node) -> bool:
@@ -163,7 +210,9 @@ def _adds_bias(node: Node) -> bool:
 def _finding(takes: Takes, node: Node, made: Node, watch: Watch | None) -> Finding:
     mistake = takes.mistakes[made.op]
     lines = [watch.line_of(each) if watch is not None else None for each in (made, node)]
-    made_at = lines[0]
+    made_at, loss_at = lines
+    operation = watch.operation_of(node) if watch is not None else None
+    texts = [each.text for each in operation.operands] if operation is not None else []
     does = takes.does.format(given=mistake)
     says = ("computes its input.", does)
     if lines[0] is not None and lines[1] is not None and lines[0].place == lines[1].place:
@@ -173,7 +222,7 @@ def _finding(takes: Takes, node: Node, made: Node, watch: Watch | None) -> Findi
         "BS122",
         f"{takes.loss} expects {takes.what}, but gets the output of {mistake}.",
         evidence or (f"In the graph, {made.name} goes directly into {node.name}.",),
-        takes.fix(mistake, made_at),
+        takes.fix(mistake, made_at, loss_at, texts),
         lines[1],
         nodes=(node.index, made.index),
     )

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 
 import torch
 
+from backsight.diagnosis.amending import added
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Past, Scene, first_uses, recall
 from backsight.diagnosis.wording import counted, shown, warning
 from backsight.source.body import body_around, dotted, expressions, statements
+from backsight.source.edits import OR
 from backsight.tracing import Backward, current
 from backsight.tracing.steps import StepLog, parameters
 
@@ -41,7 +43,7 @@ def mixed_gradient(scene: Scene) -> Iterator[Finding]:
         whose, fix = _for_another(scene, past, optimizer, held, before), ""
         if not whose and (given := _read_after(before, past.given)):
             whose = f"runs for {given}.grad"
-            fix = f" Or use torch.autograd.grad(..., {given}), which does not touch the weights."
+            fix = f" {OR}Or use torch.autograd.grad(..., {given}), which does not touch the weights."
         if not whose:
             continue
         yield warning(
@@ -54,7 +56,8 @@ def mixed_gradient(scene: Scene) -> Iterator[Finding]:
                 ),
                 shown(now.line.place, "adds its own gradients to them."),
             ),
-            f"Call {name}.zero_grad() right before `{now.line.place.text}`.{fix}",
+            f"Call {name}.zero_grad() right before `{now.line.place.text}`"
+            f"{added(f'{name}.zero_grad()', 'above', now.line.place)}.{fix}",
             now.line.place,
         )
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from backsight.diagnosis.amending import instead
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
@@ -20,11 +21,13 @@ _DRAWS = _NORMAL | {"normal", "normal_", "rand", "rand_like"}
 
 
 class _Noised(NamedTuple):
-    """The statement that adds noise of its own to the data; `hand` is what to write to give it the target."""
+    """The statement that adds noise of its own to the data; `hand` is what to write to give it the target, and `edit`
+    writes it."""
 
     place: Place
     drawn: Place
     hand: str
+    edit: str = ""
 
 
 @rule("BS153")
@@ -58,7 +61,7 @@ def _finding(name: str, made: Place, noised: _Noised, compared: Place, node: int
             *draws,
             shown(compared, f"compares with {name}, which cannot be predicted: the best output is its mean, 0."),
         ),
-        f"Add the noise that is the target: {noised.hand}.",
+        f"Add the noise that is the target: {noised.hand}{noised.edit if made.line < noised.place.line else ''}.",
         noised.place,
         nodes=(node,),
     )
@@ -112,7 +115,8 @@ def _noised(body: Body, statement: ast.stmt, target: str, data: str) -> _Noised 
             continue
         for call in calls_in(each):
             if callee(call)[1] in _DRAWS:
-                found.append(_Noised(body.place(each), body.place(each), f"{target} in place of {body.text(call)}"))
+                hand, edit = f"{target} in place of {body.text(call)}", instead(body, each, {call: target})
+                found.append(_Noised(body.place(each), body.place(each), hand, edit))
             elif any(dotted(value) == data for value in call.args):
                 inner = [b for b in functions(body.file) if b.name == callee(call)[1]]
                 found += [n for b in inner if (n := _draws_inside(body, each, call, b, target)) is not None]
@@ -132,7 +136,8 @@ def _draws_inside(body: Body, statement: ast.stmt, call: ast.Call, inner: Body, 
         return None
     text = body.text(call)
     hand = f"{text[:-1]}, {takes}={target})" if takes is not None else f"give {target} to {callee(call)[1]}()"
-    return _Noised(body.place(statement), inner.place(drawing[0]), hand)
+    edit = instead(body, statement, {call: hand}) if takes is not None else ""
+    return _Noised(body.place(statement), inner.place(drawing[0]), hand, edit)
 
 
 def _leading_to(body: Body, statement: ast.stmt, target: str) -> list[ast.stmt]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from backsight.diagnosis.amending import bypassed
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shown, warning
 from backsight.findings.evidence import Fact
 from backsight.source import Place
+from backsight.source.edits import OR
 from backsight.tape import Node
 from backsight.tracing import Met, Reach
 
@@ -48,7 +50,8 @@ def _finding(scene: Scene, met: Met, reach: Reach, index: int) -> Finding:
             f"{' and '.join(sides)}.",
             *_evidence(met.line.place, line.place if line is not None else None, f"{reach.op} returns {bounds}"),
         ),
-        f"Remove the last {reach.op}, so the model can return any number. Or scale the targets to its range.",
+        f"Remove the last {reach.op}, so the model can return any number{bypassed(line, reach.op)}. {OR}Or scale "
+        "the targets to its range.",
         line.place if line is not None else met.line.place,
         nodes=(index,),
     )

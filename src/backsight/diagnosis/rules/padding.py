@@ -7,12 +7,14 @@ from collections.abc import Iterator, Mapping
 
 import torch
 
+from backsight.diagnosis.amending import call_at, instead, without_keyword
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, warning
 from backsight.source import Place, only, statements_of
 from backsight.source.body import dotted, keyword
+from backsight.source.edits import OR
 from backsight.story.holders import given, kept, users
 from backsight.tape import Node, modules_in, registered
 
@@ -81,11 +83,17 @@ def _finding(scene: Scene, name: str, number: int, times: int, rows: int) -> Fin
             f"{times} of {rows} samples of this batch have index {number}; padding_idx={number} drops their gradient.",
             if_known(place, f"declares row {number} to be padding."),
         ),
-        f"Remove padding_idx: nothing is padded here. Or number the items from {number + 1}, with one more row."
+        f"Remove padding_idx: nothing is padded here{_unpadded(place)}. {OR}Or number the items from "
+        f"{number + 1}, with one more row."
         if not number
-        else f"Remove padding_idx, or give no item the index {number}.",
+        else f"Remove padding_idx{_unpadded(place)}, {OR}or give no item the index {number}.",
         place,
     )
+
+
+def _unpadded(place: Place | None) -> str:
+    body, statement, call = call_at(place, "Embedding")
+    return instead(body, statement, without_keyword(body, call, "padding_idx")) if body and call is not None else ""
 
 
 def _made(scene: Scene, last: str) -> Place | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -9,11 +10,14 @@ from types import ModuleType
 
 import torch
 
+from backsight.diagnosis.amending import instead
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import counted, if_known, listed, shown, warning
-from backsight.source import Place
+from backsight.source import Place, read_at
+from backsight.source.body import expressions
+from backsight.source.edits import OR
 from backsight.source.freezing import freezings
 from backsight.tape import modules_in, registered
 
@@ -81,6 +85,19 @@ def _finding(variable: str, word: str, meant: list[str], inside: list[str], at: 
             if_known(given, f'gives "{word}".'),
             f"In {counted(len(meant), 'other parameter')}, it starts a part of the name: {whole}.",
         ),
-        f'Match the whole prefix: name.startswith("{whole}."). Or freeze the module itself with requires_grad_(False).',
+        f'Match the whole prefix: name.startswith("{whole}."){_matched(at, word, whole)}. '
+        f"{OR}Or freeze the module itself with requires_grad_(False).",
         given or at,
     )
+
+
+def _matched(at: Place, word: str, whole: str) -> str:
+    """Ask whether a name begins with a whole part, where a statement asks whether it has a word."""
+    body, statement = read_at(at)
+    if body is None:
+        return ""
+    for node in expressions(statement):
+        match node:
+            case ast.Compare(left=ast.Constant(value=found), ops=[ast.In()], comparators=[name]) if found == word:
+                return instead(body, statement, {node: f'{body.text(name)}.startswith("{whole}.")'})
+    return ""

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 
 import torch
 
+from backsight.diagnosis.amending import expression_of, functional, given_of, instead
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, shaped, shown, warning
 from backsight.source.body import callee, given_to, keyword
+from backsight.source.edits import OR
 from backsight.story.holders import below, given, kept, users
 from backsight.tape import Node
+from backsight.tracing import Line
 
 _LAYERS = frozenset({"Addmm", "Mm"})
 _VIEWS = frozenset({"View", "UnsafeView", "ReshapeAlias"})
@@ -119,7 +122,7 @@ def _of_queries(scene: Scene, node: Node, taken: Node) -> Finding:
             if_known(line, f"computes weights of shape {shaped(node.shape)}, which add up to 1 over dimension -2."),
             if_known(used, "sums the values over dimension -1, where they do not add up to 1."),
         ),
-        "Take it over the keys: dim=-1.",
+        f"Take it over the keys: dim=-1{_over(line, -1)}.",
         line,
         nodes=(node.index,),
     )
@@ -285,9 +288,9 @@ def _of_another(scene: Scene, node: Node, loss: Node) -> Finding:
             if_known(used, f"{called} takes {takes} of its input for the classes."),
             "The probabilities of one position do not add up to 1, so the loss has no meaning.",
         ),
-        "Take it over the classes: dim=-1 if they come last. ctc_loss expects (time, batch, classes)."
+        f"Take it over the classes: dim=-1 if they come last{_over(line, -1)}. ctc_loss expects (time, batch, classes)."
         if loss.op == "CtcLoss"
-        else "Take it over the classes: dim=1 of (batch, classes, ...).",
+        else f"Take it over the classes: dim=1 of (batch, classes, ...){_over(line, 1)}.",
         line,
         nodes=(node.index,),
     )
@@ -305,12 +308,33 @@ def _finding(scene: Scene, node: Node, over: str, use: _Use | None) -> Finding:
         "BS136",
         f"{called} is taken {over}.",
         facts,
-        "Use the dimension of the classes or positions: dim=1, or dim=-1 for the last."
+        f"Use the dimension of the classes or positions: dim=1{_over(line, 1)}, {OR}or dim=-1 for the last"
+        f"{_over(line, -1) if len(node.shape or ()) > 2 else ''}."
         if use is not None or "samples" in over
         else (
-            "Use sigmoid for a single output, or let the layer return one output per class. Or choose another "
-            "dimension."
+            f"Use sigmoid for a single output{_sigmoid(line, called)}, {OR}or let the layer return one output "
+            "per class. Or choose another dimension."
         ),
         line,
         nodes=(node.index,),
     )
+
+
+def _over(line: Line | None, dim: int) -> str:
+    """Take a softmax over another dimension, where the program calls it by name."""
+    body, statement, node = expression_of(line)
+    if body is None or not isinstance(node, ast.Call) or callee(node)[1] not in ("softmax", "log_softmax"):
+        return ""
+    written = keyword(node, "dim") or next(iter(given_to(node)[1:]), None)
+    return instead(body, statement, {written: str(dim)}) if written is not None else ""
+
+
+def _sigmoid(line: Line | None, called: str) -> str:
+    """Call a sigmoid in place of a softmax."""
+    body, statement, node = expression_of(line)
+    inner = given_of(node, called)
+    if body is None or node is None or inner is None:
+        return ""
+    if called == "softmax":
+        return instead(body, statement, {node: f"torch.sigmoid({body.text(inner)})"})
+    return f"{instead(body, statement, {node: f'F.logsigmoid({body.text(inner)})'})}{functional(body.file)}"

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import torch
 
+from backsight.diagnosis.amending import added
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
@@ -38,7 +39,8 @@ def stale_gradient(scene: Scene) -> Iterator[Finding]:
                     "to it, and the next step follows the sum of all gradients so far.",
                     *adds,
                 ),
-                f"Call {name}.zero_grad(){inside or ' in each step'} before backward().",
+                f"Call {name}.zero_grad(){inside or ' in each step'} before backward()"
+                f"{added(f'{name}.zero_grad()', 'above', running)}.",
                 running,
             )
 

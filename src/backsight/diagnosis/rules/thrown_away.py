@@ -10,6 +10,7 @@ from types import FrameType
 
 import torch
 
+from backsight.diagnosis.amending import are_beside, gone
 from backsight.diagnosis.evidence.turns import Turns, is_bound, zeroed_in_turns
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
@@ -17,8 +18,9 @@ from backsight.diagnosis.rules.undivided import batches
 from backsight.diagnosis.scene import Scene, Site
 from backsight.diagnosis.wording import counted, if_known, listed, shown, warning
 from backsight.naming import search
-from backsight.source import Body, Place, statement_at
+from backsight.source import Body, Place, read_at, statement_at
 from backsight.source.body import LOOPS, SCOPES, body_around, callee, calls_in, dotted, functions, keyword, statements
+from backsight.source.edits import move
 
 _OPTIMIZERS = os.path.dirname(torch.optim.__file__) + os.sep
 
@@ -65,8 +67,8 @@ def in_turns(turns: Turns, since: int | None = None) -> Finding:
             shown(turns.zeroing, "throws away the gradients of the turn before."),
             shown(turns.step, "makes one step, after the loop."),
         ),
-        f"Move line {turns.zeroing.line}, `{turns.zeroing.text}`, above line {turns.loop.line}, `{turns.loop.text}`: "
-        "then the gradients of all turns add up for that step.",
+        f"Move line {turns.zeroing.line}, `{turns.zeroing.text}`, above line {turns.loop.line}, `{turns.loop.text}`"
+        f"{move(turns.zeroing, 'above', turns.loop)}: then the gradients of all turns add up for that step.",
         turns.zeroing,
         since=since,
     )
@@ -150,10 +152,21 @@ def wiped(first: Site, second: Site, lost: Sequence[torch.Tensor], since: int) -
             shown(here, f"computes the gradients of {few}."),
             shown(zeroing, "throws them away, before the next backward."),
         ),
-        f"Remove `{zeroing.text}` there: zero the gradients once for each step, before the first backward.",
+        f"Remove `{zeroing.text}` there: zero the gradients once for each step, before the first backward"
+        f"{_once(body, zeroing, here)}.",
         zeroing,
         since=since,
     )
+
+
+def _once(body: Body, zeroing: Place, first: Place) -> str:
+    """Take a zero_grad() away where another one stands before the first backward; else move it there."""
+    called = callee(next(calls_in(read_at(zeroing)[1])))
+    every = ((each, callee(call)) for each in statements(body.node) for call in calls_in(each))
+    same = [s for s, (on, name) in every if name == called[1] and dotted(on) == dotted(called[0])]
+    if any(each.lineno < first.line for each in same):
+        return gone(zeroing)
+    return str(move(zeroing, "above", first)) if are_beside(zeroing, first) else ""
 
 
 def _is_backward(statement: ast.stmt) -> bool:

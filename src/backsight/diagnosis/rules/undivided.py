@@ -9,13 +9,15 @@ from itertools import pairwise
 
 import torch
 
+from backsight.diagnosis.amending import instead, is_known
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.misplaced import modulus
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import listed, shown
-from backsight.source import Body, Place
-from backsight.source.body import body_around, callee, statements
+from backsight.source import Body, Place, read_at
+from backsight.source.body import body_around, callee, calls_in, statements
+from backsight.source.rewriting import simple
 from backsight.tracing import current
 
 _MEANS = frozenset({"Mean", "MseLoss", "NllLoss", "NllLoss2D", "SmoothL1Loss", "HuberLoss", "SoftMarginLoss"}) | {
@@ -55,9 +57,19 @@ def undivided(scene: Scene) -> Iterator[Finding]:
                 "are still affected."
             ),
         ),
-        f"Divide each loss by {guard[1]} before backward().",
+        f"Divide each loss by {guard[1]} before backward(){_divided(here, guard[1])}.",
         source=str(here) if here else None,
     )
+
+
+def _divided(here: Place | None, by: str) -> str:
+    """Divide what a backward is called on."""
+    body, statement = read_at(here)
+    roots = [callee(call)[0] for call in calls_in(statement) if callee(call)[1] == "backward"]
+    if body is None or here is None or len(roots) != 1 or roots[0] is None or not is_known(by, here):
+        return ""
+    number = by if by.isidentifier() or by.isdigit() or "." in by else f"({by})"
+    return instead(body, statement, {roots[0]: f"{simple(body.text(roots[0]))} / {number}"})
 
 
 def batches(scene: Scene, *, several: bool = False) -> int:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from backsight.diagnosis.amending import divided, instead
 from backsight.diagnosis.dropped import lost_update
 from backsight.diagnosis.evidence.singular import Singular, kept_away, may_be_infinite
 from backsight.diagnosis.finding import Finding
@@ -18,7 +19,7 @@ from backsight.diagnosis.wording import counted, if_known, listed, shown, warnin
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
-from backsight.source import Place, calls_of
+from backsight.source import Place, calls_of, only
 from backsight.source.body import body_around, callee, calls_in, dotted, functions, keyword, statements
 from backsight.tape.rows import dtype_name
 from backsight.tracing.moves import Unmoved
@@ -87,7 +88,7 @@ def _reason(
         says = ("sets it.", "divides whole numbers: // drops the fraction.")
         return (
             ("Its learning rate is 0.", *(shown(at, does) for at, does in zip(zero, says, strict=False))),
-            "Divide with / in place of //."
+            f"Divide with / in place of //{divided(zero[-1])}."
             if len(zero) > 1
             else "Check the scheduler: an integer division in the warm-up, or a rate that decayed to 0. To freeze "
             "{them}, requires_grad_(False) saves the work.",
@@ -209,14 +210,26 @@ def scaled(site: Site) -> Scaled | None:
     return Scaled(name.path, float(scale), float(backoff), next(steps, None))
 
 
+def _with_defaults(seen: Scaled) -> str:
+    """Make the scaler without the options that say how its scale begins and changes."""
+    file = seen.step.file if seen.step is not None else ""
+    found = only(each for each in calls_of(file) if callee(each[2])[1] == "GradScaler") if file else None
+    if found is None:
+        return ""
+    body, statement, call = found
+    kept = [each for each in call.keywords if each.arg in ("device", "enabled")]
+    given = [*map(body.text, call.args[:1]), *(f"{each.arg}={body.text(each.value)}" for each in kept)]
+    return instead(body, statement, {call: f"{body.text(call.func)}({', '.join(given)})"})
+
+
 def never_stepped(seen: Scaled, backwards: int, singular: Sequence[Singular] = ()) -> Finding:
     """Return the finding that no step was made in the whole run. `singular` are the operations of the losses that were
     audited, whose gradient may be infinite: by then backward has freed their values, so that it is not known."""
     slow = seen.scale * seen.backoff**backwards > _USUAL
     possible = () if slow else singular
     fix = (
-        f"Create {seen.name} with its defaults, torch.amp.GradScaler(): it begins with 65,536 and halves that until "
-        "the gradients are finite."
+        f"Create {seen.name} with its defaults, torch.amp.GradScaler(){_with_defaults(seen)}: it begins with 65,536 "
+        "and halves that until the gradients are finite."
         if slow
         else f"{kept_away(possible)}To be sure, run it with `backsight run --nonfinite`: it names the line that "
         "produces the first NaN."

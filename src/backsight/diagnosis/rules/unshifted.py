@@ -8,18 +8,20 @@ from typing import NamedTuple
 
 import torch
 
+from backsight.diagnosis.amending import call_at, instead, with_keyword, written
 from backsight.diagnosis.evidence.attention import Seen, lower_right, operands, seen, sees_later, triangle_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import if_known, shaped, shown, warning
 from backsight.source import Place, read_at
-from backsight.source.body import callee, calls_in, dotted
+from backsight.source.body import callee, calls_in, dotted, keyword
 from backsight.source.definitions import values_of
+from backsight.source.edits import OR
 from backsight.story.holders import below, kept, users
 from backsight.tape import Node
 from backsight.tape.modules import ModelTree
-from backsight.tracing import Met
+from backsight.tracing import Line, Met
 
 _LOSSES = ("NllLoss", "NllLoss2D")
 _SHORTEST = 4
@@ -175,10 +177,20 @@ def _of_a_mask(scene: Scene, met: Met, node: Node, what: Seen) -> Finding:
             shown(met.line.place, "compares it with that token."),
             "So the loss falls by copying, and what is generated, where no next token is known, is poor.",
         ),
-        f"{at_the_mask}{triangle.instead}." if triangle is not None else f"{cached or fix}.",
+        f"{at_the_mask}{triangle.instead}{written(triangle.place, triangle.instead)}."
+        if triangle is not None
+        else f"{cached or fix.format(causal=_causal(attention))}.",
         place,
         nodes=(node.index,),
     )
+
+
+def _causal(attention: Line | None) -> str:
+    """Have fused attention mask what comes later, where nothing else is masked."""
+    body, statement, call = call_at(attention.place if attention is not None else None, "scaled_dot_product_attention")
+    if body is None or call is None or len(call.args) > 3 or keyword(call, "attn_mask") is not None:
+        return ""
+    return instead(body, statement, with_keyword(body, call, "is_causal", "True"))
 
 
 def _with_a_cache(place: Place) -> str:
@@ -215,7 +227,8 @@ _AHEAD: dict[Seen, tuple[str, str, str]] = {
     "all": (
         "nothing masks what comes later",
         "",
-        "Mask what comes later: is_causal=True in scaled_dot_product_attention, or scores.masked_fill(torch.ones(T, T, "
+        "Mask what comes later: is_causal=True in scaled_dot_product_attention{causal}, "
+        f"{OR}or scores.masked_fill(torch.ones(T, T, "
         'dtype=torch.bool).triu(1), float("-inf")) before the softmax',
     ),
 }
