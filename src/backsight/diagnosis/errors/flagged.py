@@ -12,7 +12,7 @@ from backsight.snapshot import survey
 from backsight.source import loop_facts
 from backsight.source.bindings import spots, target_names
 from backsight.source.body import callee, calls_in, dotted
-from backsight.source.edits import OR, marks_of, on_line, put, write
+from backsight.source.edits import OR, instead, marks_of, on_line, put, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure, Level
 from backsight.story.fixes import removed
@@ -40,8 +40,8 @@ class Flag:
     def instead(self, code: str) -> str:
         """That code in place of the statement, if it does nothing but set the flag."""
         match self.level.statement:
-            case ast.Assign(targets=[ast.Attribute(attr="requires_grad")]) | ast.Expr(value=ast.Call()):
-                return str(write(self.level.place, code))
+            case (ast.Assign(targets=[ast.Attribute(attr="requires_grad")]) | ast.Expr(value=ast.Call())) as statement:
+                return str(instead(self.level.body, statement, code)) if self.level.body is not None else ""
         return ""
 
     @property
