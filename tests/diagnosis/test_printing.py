@@ -251,7 +251,7 @@ class TestHtml:
         assert html.count("<mark ") == 2
 
     def test_reads_as_the_terminal_does_without_its_styles(self, finding):
-        (code,) = re.findall(r"<pre[^>]*>(.*?)</pre>", finding._repr_html_(), re.DOTALL)
+        code, *_ = re.findall(r"<pre[^>]*>(.*?)</pre>", finding._repr_html_(), re.DOTALL)
         text = re.sub(r"<[^>]*>", "", code)
         assert "❱ 6 │     output, hidden = model(torch.randn(4, 1, 2), hidden)\n    │     ╰╴reads hidden" in text
 
