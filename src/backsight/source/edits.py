@@ -251,12 +251,22 @@ class _Text:
         self._below: dict[int, list[str]] = {}
         self._statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
         self._top = _first_statement(tree)
+        self._unwrapped: list[ast.stmt] = []
 
     def __str__(self) -> str:
         lines: list[str] = []
         for n in range(1, self._size + 1):
-            lines += [*self._above.get(n, ()), *([self._own[n]] if n in self._own else ()), *self._below.get(n, ())]
+            here = [*self._above.get(n, ()), *([self._own[n]] if n in self._own else ()), *self._below.get(n, ())]
+            lines += [self._dedented(n, each) for each in here]
         return "\n".join(lines) + "\n"
+
+    def _dedented(self, n: int, line: str) -> str:
+        """A line as it stands where the heads of blocks around it are gone, the innermost first."""
+        for node in self._unwrapped:
+            inner = _body(node)[0].col_offset
+            if node.lineno <= n <= (node.end_lineno or 0) and line[:inner].isspace():
+                line = line[inner - node.col_offset :]
+        return line
 
     def apply(self, edit: Edit) -> None:
         if edit.kind == "write":
@@ -336,10 +346,7 @@ class _Text:
         node = self._at(lines[0])
         if not _is_head(node):
             raise EditError(f"no block begins on line {lines[0]}.")
-        by = _body(node)[0].col_offset - node.col_offset
-        for n in range(_last_of_head(node) + 1, (node.end_lineno or 0) + 1):
-            if self._own.get(n, "")[:by].isspace():
-                self._own[n] = self._own[n][by:]
+        self._unwrapped = sorted({*self._unwrapped, node}, key=lambda each: -each.col_offset)
         self._remove(lines)
 
     def _wrap(self, lines: Sequence[int], code: str) -> None:
