@@ -10,6 +10,7 @@ from backsight.diagnosis.wording import listed
 from backsight.source import Body
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, dotted, statements
+from backsight.source.edits import remove, write
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor
@@ -25,6 +26,7 @@ def selected(level: Level, body: Body, choice: ast.If) -> str:
     if lines:
         where = f"line{'s' * (_end(choice) > choice.lineno)} {choice.lineno}"
         where += f" to {_end(choice)}" if _end(choice) > choice.lineno else ""
+        where += str(write(body.place(choice), "\n".join(lines)))
         return f"Compute both branches and select: write {listed([f'`{each}`' for each in lines])} instead of {where}."
     return f"Compute both branches and select, for each result: torch.where({test}, a, b)."
 
@@ -40,13 +42,16 @@ def _returned(level: Level, body: Body, choice: ast.If) -> str:
         return ""
     new = f"return torch.where({as_tensor(level, choice.test)}, {whole(mine.value)}, {whole(other.value)})"
     if len(rest) == 1:
-        return f"Compute both branches and select: write `{new}` instead of lines {choice.lineno} to {_end(other)}."
+        both = [body.place(each) for each in (choice, *([] if choice.orelse else rest))]
+        where = f"lines {choice.lineno} to {_end(other)}{write(both, new)}"
+        return f"Compute both branches and select: write `{new}` instead of {where}."
     read = {use.name for each in (choice.test, mine.value) for use in uses(each)}
     if read & {name for each in rest for name in bound(each)}:
         return ""
+    gone = remove([body.place(choice), body.place(mine)])
     return (
-        f"Compute both branches and select: remove lines {choice.lineno} to {_end(choice)}, and on line "
-        f"{other.lineno} write `{new}`."
+        f"Compute both branches and select: remove lines {choice.lineno} to {_end(choice)}{gone}, and on line "
+        f"{other.lineno} write `{new}`{write(body.place(other), new)}."
     )
 
 
