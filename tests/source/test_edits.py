@@ -58,6 +58,12 @@ def test_a_finding_has_the_text_that_is_read_and_the_edits_of_each_alternative()
     assert found.edits == ((write(at(2), "x = 1"),), (remove(at(3)),))
 
 
+def test_a_block_out_of_which_all_moves_keeps_a_pass() -> None:
+    source = "a()\nif b:\n    c()\nelse:\n    d()\n"
+    assert text_of(source, move(at(3), "above", line(1))) == "c()\na()\nif b:\n    pass\nelse:\n    d()\n"
+    assert text_of(source, move(at(5), "below", line(1))) == "a()\nd()\nif b:\n    c()\nelse:\n    pass\n"
+
+
 def test_a_finding_that_is_told_again_keeps_its_edits() -> None:
     from dataclasses import replace
 
@@ -135,7 +141,10 @@ LOOP = "for a in b:\n    c()\n    if d:\n        e()\nf()\n"
         ("@a\ndef f():\n    b\n", [put("c", "above", line(2))], "c\n@a\ndef f():\n    b\n"),
         ("with a:\n    b\n\n    c\nd\n", [unwrap(line(1))], "b\n\nc\nd\n"),
         ("with a:\n  b\nd\n", [unwrap(line(1))], "b\nd\n"),
+        ("with a:\n    b\n    if c:\n        d\n", [unwrap(line(1)), write(at(4), "e"), unwrap(line(3))], "b\ne\n"),
+        ("with a:\n    b\nc\n", [put("d", "beside", line(1)), unwrap(line(1))], "b\nd\nc\n"),
         ("a\nb\nc\n", [wrap(at(1, 2), "with d:")], "with d:\n    a\n    b\nc\n"),
+        ("a\n\n# c\nb\n", [wrap(at(1, 4), "with d:")], "with d:\n    a\n\n    # c\n    b\n"),
         ("a(x, x)\n", [change(at(1), "x", "y")], "a(y, y)\n"),
         ("a(x.x, xx)\n", [change(at(1), "x", "y")], "a(y.x, xx)\n"),
         ("a(b=1, b=1)\n".replace("b=1)", "c=1)"), [change(at(1), ", c=1", "")], "a(b=1)\n"),

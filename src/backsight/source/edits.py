@@ -251,12 +251,22 @@ class _Text:
         self._below: dict[int, list[str]] = {}
         self._statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
         self._top = _first_statement(tree)
+        self._unwrapped: list[ast.stmt] = []
 
     def __str__(self) -> str:
         lines: list[str] = []
         for n in range(1, self._size + 1):
-            lines += [*self._above.get(n, ()), *([self._own[n]] if n in self._own else ()), *self._below.get(n, ())]
+            here = [*self._above.get(n, ()), *([self._own[n]] if n in self._own else ()), *self._below.get(n, ())]
+            lines += [self._dedented(n, each) for each in here]
         return "\n".join(lines) + "\n"
+
+    def _dedented(self, n: int, line: str) -> str:
+        """A line as it stands where the heads of blocks around it are gone, the innermost first."""
+        for node in self._unwrapped:
+            inner = _body(node)[0].col_offset
+            if node.lineno <= n <= (node.end_lineno or 0) and line[:inner].isspace():
+                line = line[inner - node.col_offset :]
+        return line
 
     def apply(self, edit: Edit) -> None:
         if edit.kind == "write":
@@ -276,8 +286,10 @@ class _Text:
         else:
             self._repeat(edit.lines, edit.line, edit.where)
             if edit.kind == "move":
-                for n in self._whole(edit.lines):
+                whole = self._whole(edit.lines)
+                for n in whole:
                     del self._own[n]
+                self._keep_block(whole)
 
     def _at(self, line: int) -> ast.stmt:
         """The statement with a line: a compound one with those of its head."""
@@ -298,6 +310,14 @@ class _Text:
         """All lines of the statements with these lines."""
         nodes = [self._at(line) for line in lines]
         return sorted({n for node in nodes for n in range(_first(node), (node.end_lineno or 0) + 1)})
+
+    def _keep_block(self, gone: Sequence[int]) -> None:
+        """Leave `pass` in a block all of whose statements have moved."""
+        left = (node for node in self._statements if node.lineno in self._own)
+        for block in (block for node in left for block in _blocks(node)):
+            lines = range(_first(block[0]), (block[-1].end_lineno or 0) + 1)
+            if set(lines) & set(gone) and not any(n in self._own for each in block for n in _all_lines(each)):
+                self._below.setdefault(lines[0], []).insert(0, f"{' ' * block[0].col_offset}pass")
 
     def _put(self, line: int, code: str, where: Where) -> None:
         node = self._at(line)
@@ -338,10 +358,7 @@ class _Text:
         node = self._at(lines[0])
         if not _is_head(node):
             raise EditError(f"no block begins on line {lines[0]}.")
-        by = _body(node)[0].col_offset - node.col_offset
-        for n in range(_last_of_head(node) + 1, (node.end_lineno or 0) + 1):
-            if self._own.get(n, "")[:by].isspace():
-                self._own[n] = self._own[n][by:]
+        self._unwrapped = sorted({*self._unwrapped, node}, key=lambda each: -each.col_offset)
         self._remove(lines)
 
     def _wrap(self, lines: Sequence[int], code: str) -> None:
@@ -370,6 +387,14 @@ class _Text:
         texts = [self._line(n) for n in self._whole(lines)]
         indent = _indent(texts[0])
         self._put(line, "\n".join(text[min(indent, _indent(text)) :] for text in texts), where)
+
+
+def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The blocks of a statement, each with the statements directly in it."""
+    for name in ("body", "orelse", "finalbody"):
+        yield from filter(None, [getattr(node, name, [])])
+    for each in (*getattr(node, "handlers", []), *getattr(node, "cases", [])):
+        yield each.body
 
 
 def _first_statement(tree: ast.Module) -> int:
@@ -401,6 +426,10 @@ def _indent(line: str) -> int:
 def _first(node: ast.stmt) -> int:
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(each.lineno for each in decorators)])
+
+
+def _all_lines(node: ast.stmt) -> range:
+    return range(_first(node), (node.end_lineno or 0) + 1)
 
 
 def _body(node: ast.stmt) -> list[ast.stmt]:
