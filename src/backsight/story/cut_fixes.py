@@ -22,9 +22,9 @@ from backsight.source.body import (
     keyword,
     statements,
 )
-from backsight.source.cut_rules import Kind, rule_of
+from backsight.source.cut_rules import Kind, grad_mode, rule_of
 from backsight.source.definitions import gathers, values_of
-from backsight.source.edits import OR, alternatives, change, move, put, remove, unwrap, without_marks, write
+from backsight.source.edits import OR, alternatives, change, marks_of, move, put, remove, unwrap, without_marks, write
 from backsight.source.rewriting import rewritten
 from backsight.story.asked import asked
 from backsight.story.attached import (
@@ -83,7 +83,7 @@ def fix(
         return f"{how} on line {place.line}{anew}: {inside} overrides that, but not inference mode. {silenced(loss)}"
     trains = cut.trains if cut.trains and not (text.startswith("@") and of_a_caller(cut)) else None
     if (derivative or trains) and cut.cut.kind == "no_grad" and text.startswith(("@", "with ")):
-        other = f"Remove line {place.line}, `{text}`, and dedent the lines inside it{unwrap(place)}; {OR}or "
+        other = f"{_lifted(cut)}; {OR}or "
         if text.startswith("@"):
             name = getattr(cut.section.body.node, "name", "")
             other = f"Remove @{cut.cut.expression} from {name}{remove(place)}, {OR}or "
@@ -446,13 +446,25 @@ def _of_block(cut: CutOff) -> str:
         rest = [each for each in every if not any(_holds(top, each.lineno) for top in inside)]
         made = {name for each in every if each not in rest for name in bound(each)}
         if not any(isinstance(each, ast.AugAssign) for each in rest) and (not rest or made & _read_by(rest)):
-            return f"Remove line {place.line}, `{place.text}`, and dedent the lines inside it{unwrap(place)}"
+            return _lifted(cut)
         lines = f"Move line{'s' * (len(places) > 1)} {listed([str(each.line) for each in places])}, {texts}"
         return f"{lines}, above line {place.line}, dedented one level{move(places, 'above', place)}"
     first, last = places[0].line, max(each.end_lineno or each.lineno for each in direct)
     which = f"line {first}, {texts}" if first == last else f"lines {first} to {last}, from {texts} on"
     left = [body.place(each) for each in direct if each.lineno >= first]
     return f"End the block before line {first}: dedent {which}{move(left, 'beside', place)}"
+
+
+def _lifted(cut: CutOff) -> str:
+    """How a block goes, and what else its `with` enters stays."""
+    place, body = cut.cut.place, cut.section.body
+    block = next((each for each in statements(body.node) if each.lineno == place.line), None)
+    items = block.items if isinstance(block, ast.With) else []
+    items = [each for each in items if body.text(each.context_expr) != cut.cut.expression]
+    if block is not None and (others := [each for each in items if grad_mode(each.context_expr) is None]):
+        head = ast.unparse(ast.copy_location(ast.With(items=others, body=[], type_comment=None), block))
+        return f"On line {place.line}, write `{head}`{write(place, head)}"
+    return f"Remove line {place.line}, `{place.text}`, and dedent the lines inside it{unwrap(place)}"
 
 
 def _direct(cut: CutOff) -> list[ast.stmt]:
@@ -468,7 +480,7 @@ def _outside(cut: CutOff, what: Place) -> str:
     if not here or what.file != place.file:
         return ""
     if len(direct) == 1:
-        return str(unwrap(place))
+        return marks_of(_lifted(cut))
     where = {direct[0]: "above", direct[-1]: "beside"}.get(here[0])
     return str(move(at(here[0]), "above" if where == "above" else "beside", place)) if where else ""
 
