@@ -28,8 +28,11 @@ def written(at: Place | None, code: str) -> str:
         return ""
     body, statement = read_at(at)
     if body is not None and statement is not None and _is_beside_another(body, statement):
-        line = body.lines[statement.lineno - 1].encode()
-        code = (line[: statement.col_offset] + code.encode() + line[statement.end_col_offset :]).decode().strip()
+        if "\n" in code:
+            return ""
+        if len(ast.parse(code).body) == 1:  # else it is all of the line
+            line = body.lines[statement.lineno - 1].encode()
+            code = (line[: statement.col_offset] + code.encode() + line[statement.end_col_offset :]).decode().strip()
     return str(write(at, code))
 
 
@@ -47,7 +50,7 @@ def instead(body: Body | None, statement: ast.stmt | None, changes: Mapping[ast.
         return ""
     fitting = {node: _fitting(statement, node, new) for node, new in changes.items()}
     new = rewritten(body, statement, fitting)
-    return str(write(body.place(statement), new)) if new else ""
+    return str(write(body.place(statement), new)) if new and "…" not in new and parses(new) else ""
 
 
 def swapped(at: At | None, changes: Mapping[str, str]) -> str:
@@ -167,7 +170,7 @@ def are_beside(one: Place, other: Place) -> bool:
     block = block_of(body, first) if body is not None and first is not None else []
     lines = [each.lineno for each in block]
     alone = all(lines.count(each.line) == 1 for each in (one, other))
-    return alone and len(block) > 2 and any(each is second for each in block)
+    return alone and any(each is second for each in block)
 
 
 def is_known(code: str, at: Place) -> bool:

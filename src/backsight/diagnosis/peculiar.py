@@ -66,7 +66,7 @@ def _mask(told: Told) -> Finding:
             shown(told.line.place, f"selects {total:g} rows: {ones:g} times row 1, and {total - ones:g} times row 0."),
             "Only a mask of dtype bool selects the rows at which it is True.",
         ),
-        f"Use it as one: {mask}.bool(){swapped(told.line, {mask: f'{mask}.bool()'})}. {OR}Or create it "
+        f"Use it as one: {mask}.bool(){swapped(told.line, {mask: f'{simple(mask)}.bool()'})}. {OR}Or create it "
         "without .long() or .int().",
         told.line.place,
     )
