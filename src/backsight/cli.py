@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 from signal import SIGINT
@@ -433,10 +434,11 @@ def _run(options: argparse.Namespace) -> int:
     from backsight.launch import Observer, Together, overlay, run_module, run_script
     from backsight.launch.lines import as_lines
     from backsight.launch.training import TrainingObserver
-    from backsight.launch.voice import of_several
+    from backsight.launch.voice import of_several, tries
 
     script, *rest = options.program
-    overlay.ask("" if options.module else script)
+    if not overlay.ask("" if options.module else script):
+        tries.command = shlex.join(["backsight", "fix", *_program(options)])
     as_lines.ask(script, stderr=options.json, file=options.json_to)
     of_several.ask()
     training = TrainingObserver(

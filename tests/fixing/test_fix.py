@@ -23,8 +23,8 @@ BROKEN = Path(__file__).parents[2] / "examples" / "broken"
 def forked(monkeypatch: pytest.MonkeyPatch) -> None:
     """The program runs in forks of a process that has imported torch."""
 
-    def shown(command: Sequence[str]) -> tuple[int, str]:
-        done = fresh.run([*command])
+    def shown(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
+        done = fresh.run([*command], env=dict(environment))
         sys.stderr.write(done.stdout + done.stderr)
         return done.returncode, ""
 

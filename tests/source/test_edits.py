@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from backsight.findings import Finding
 from backsight.source import Place
+from backsight.source.body import body_around, statements
 from backsight.source.edits import (
     OR,
     Edit,
@@ -21,6 +23,7 @@ from backsight.source.edits import (
     from_data,
     importing,
     in_words,
+    instead,
     lines_of,
     move,
     put,
@@ -115,7 +118,10 @@ LOOP = "for a in b:\n    c()\n    if d:\n        e()\nf()\n"
         ("@a\ndef f():\n    b\n", [put("c", "above", line(2))], "c\n@a\ndef f():\n    b\n"),
         ("with a:\n    b\n\n    c\nd\n", [unwrap(line(1))], "b\n\nc\nd\n"),
         ("with a:\n  b\nd\n", [unwrap(line(1))], "b\nd\n"),
+        ("with a:\n    b\n    if c:\n        d\n", [unwrap(line(1)), write(at(4), "e"), unwrap(line(3))], "b\ne\n"),
+        ("with a:\n    b\nc\n", [put("d", "beside", line(1)), unwrap(line(1))], "b\nd\nc\n"),
         ("a\nb\nc\n", [wrap(at(1, 2), "with d:")], "with d:\n    a\n    b\nc\n"),
+        ("a\n\n# c\nb\n", [wrap(at(1, 4), "with d:")], "with d:\n    a\n\n    # c\n    b\n"),
         ("a(x, x)\n", [change(at(1), "x", "y")], "a(y, y)\n"),
         ("a(x.x, xx)\n", [change(at(1), "x", "y")], "a(y.x, xx)\n"),
         ("a(b=1, b=1)\n".replace("b=1)", "c=1)"), [change(at(1), ", c=1", "")], "a(b=1)\n"),
@@ -127,6 +133,9 @@ LOOP = "for a in b:\n    c()\n    if d:\n        e()\nf()\n"
         ("a\nb\nc\n", [put("n = 0", "above", line(1)), write(at(2), "n = 2"), put("n = 3", "below", line(2))],
          "n = 0\na\nn = 2\nn = 3\nc\n"),
         ("a = '\x0c'\nb\n", [remove(at(2))], "a = '\x0c'\n"),
+        ("a = {\n    1: b,\n}\n", [write(at(2), "1: c,")], "a = {\n    1: c,\n}\n"),
+        ("if a:\n    # why\n    b\nelse:\n    c\nd\n", [remove(at(1, 2, 3, 4, 5))], "d\n"),
+        ("a\n\n# b\nc\nd\n", [wrap(at(1, 4), "with e:")], "with e:\n    a\n\n    # b\n    c\nd\n"),
     ],
 )  # fmt: skip
 def test_what_an_edit_does(source: str, edits: list[Edit], expected: str) -> None:
@@ -152,6 +161,16 @@ def test_what_does_not_fit_is_refused(edit: Edit, why: str) -> None:
 def test_a_line_that_is_written_anew_is_not_moved_as_it_was() -> None:
     with pytest.raises(EditError, match="line 1 is written anew and moved"):
         text_of("a\nb\n", write(at(1), "c"), move(at(1), "below", line(2)))
+
+
+def test_what_stands_beside_a_statement_on_its_line_stays(tmp_path: Path) -> None:
+    file = tmp_path / FILE
+    file.write_text("a = b(); a += 1\nif c: a -= 1\n")
+    body = body_around(str(file), 1)
+    assert body is not None
+    found = {each.lineno: each for each in statements(body.node)}  # the last of each line
+    edits = [instead(body, found[1], "a = a + 1"), instead(body, found[2], "a = a - 1")]
+    assert edited(edits, {str(file): file.read_text()}) == {str(file): "a = b(); a = a + 1\nif c: a = a - 1\n"}
 
 
 @pytest.mark.parametrize(

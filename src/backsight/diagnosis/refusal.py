@@ -23,6 +23,7 @@ from backsight.diagnosis.errors.optimizer_state import state_refused
 from backsight.diagnosis.errors.released import is_own, released
 from backsight.diagnosis.errors.remedies import Remedy, remedy_of
 from backsight.diagnosis.errors.vmap import batch_norm_mapped
+from backsight.diagnosis.evidence.custom import body_of, definition
 from backsight.diagnosis.evidence.elsewhere import elsewhere
 from backsight.diagnosis.evidence.gradients import Held, holder_of, made
 from backsight.diagnosis.evidence.refused import Refusal, read_by
@@ -43,7 +44,7 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, around_engine, failure_of, method
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, needs_gradient
-from backsight.tape import parameters_in, registered
+from backsight.tape import forward_class, parameters_in, registered
 from backsight.text import as_code
 from backsight.tracing import current
 
@@ -359,7 +360,7 @@ def _of_dtypes(found: Refusal) -> str:
         device = f'device_type="{floating[0][1].device.type}"'
         return (
             f"Let backward run as forward did: decorate forward with @torch.amp.custom_fwd({device}) and backward with "
-            f"@torch.amp.custom_bwd({device}), each below its @staticmethod."
+            f"@torch.amp.custom_bwd({device}), each below its @staticmethod{_decorated(found, device)}."
         )
     kept = next(((text, each) for text, each in floating if isinstance(each, torch.nn.Parameter)), floating[0])
     others = [(text, each) for text, each in floating if each.dtype != kept[1].dtype]
@@ -374,6 +375,17 @@ def _of_dtypes(found: Refusal) -> str:
         how += str(write(found.level.place, line)) if line and new.keys() <= {*read.values()} else ""
     verb = "which is" if len(others) == 1 else "which are"
     return f"Convert {names}, {verb} {listed(sorted(dtypes), 3)}, as {kept[0]} is {_dtype(kept[1])}{how}."
+
+
+def _decorated(found: Refusal, device: str) -> str:
+    """The edits that put the decorators of autocast above the methods of a custom Function."""
+    cls = forward_class(type(next(iter(found.level.variables.values()), None)))
+    bodies = {name: body_of(cls, method) for name, method in (("fwd", "forward"), ("bwd", "backward"))}
+    known = {name: body for name, body in bodies.items() if body is not None}
+    if len(known) < len(bodies):
+        return ""
+    edits = (put(f"@torch.amp.custom_{name}({device})", "above", definition(body)) for name, body in known.items())
+    return "".join(map(str, edits))
 
 
 def _dtype(tensor: torch.Tensor) -> str:
@@ -416,18 +428,11 @@ def assigned_parameter(found: Refusal) -> str:
     alike = "; ".join(f"`del {_computed(level, each)[0]}` above line {each.lineno}" for each in also[:_MOST])
     more = f"; and so for lines {listed(lines[_MOST:])}" if len(lines) > _MOST else ""
     if also:
-        copies = "".join(str(_copying(level.body, each, target)) for each, target in every)
-        overwrite = f"{OR}To overwrite only the values: `{copied}`, and so on{copies}."
+        overwrite = f"{OR}To overwrite only the values: `{copied}`, and so on."
     return (
         f"Remove the parameter first, so that {owner} computes with the tensor and its graph: put `del {targets[0]}` "
         f"above line {statement.lineno}{f'; {alike}' if alike else ''}{more}{deleted}. {overwrite}"
     )
-
-
-def _copying(body: Body, statement: ast.stmt, target: str) -> Edit:
-    value = statement.value if isinstance(statement, ast.Assign) else None
-    text = body.text(value) if value is not None else ""
-    return write(body.place(statement), f"with torch.no_grad(): {target}.copy_({text})")
 
 
 def _set_by_name(found: Refusal) -> str:

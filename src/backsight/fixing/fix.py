@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -53,7 +54,7 @@ def fix(words: Sequence[str], *, write: bool = False, seconds: float | None = No
     if found is None:
         say("", f"backsight: none of {counted(search.runs, 'change')} helped; the explanation above is all there is")
         return 1
-    return _shown(found, write)
+    return _shown(found, words, write)
 
 
 def _try(words: Sequence[str], seconds: float, texts: Mapping[str, str]) -> Outcome:
@@ -86,7 +87,7 @@ def _came_of(tried: Tried) -> str:
     return ended if after.steps is None else f"{ended}: {counted(after.steps, 'optimizer step')}"
 
 
-def _shown(found: Tried, write: bool) -> int:
+def _shown(found: Tried, words: Sequence[str], write: bool) -> int:
     before = {file: read(file) or "" for file in found.texts}
     if found.is_clean:
         told = "With this change it runs, and nothing is found in it:"
@@ -97,7 +98,7 @@ def _shown(found: Tried, write: bool) -> int:
     say("", told, "")
     _put("".join(_diff(file, before[file], text) for file, text in found.texts.items()))
     if not write:
-        say("", "To write it into your files: backsight fix --write ...")
+        say("", f"To write it into your files: {shlex.join(['backsight', 'fix', '--write', *words])}")
     elif found.outcome.failed:
         say("", "Nothing is written, as the program does not run yet.")
     else:

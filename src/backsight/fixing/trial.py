@@ -84,16 +84,18 @@ def run(words: Sequence[str], texts: Mapping[str, str], seconds: float | None, *
         said, edited = Path(folder, "said.jsonl"), Path(folder, "edited.json")
         edited.write_text(json.dumps(dict(texts)), encoding="utf-8")
         command = [sys.executable, "-m", "backsight", "run", "--json-to", str(said), *words]
-        environment = {**os.environ, EDITED: str(edited)} if texts else dict(os.environ)
+        environment = {**os.environ, EDITED: str(edited)}
         began = time.monotonic()
-        status, printed = _shown(command) if shown else _hidden(command, environment, Path(folder, "printed"), seconds)
+        status, printed = (
+            _shown(command, environment) if shown else _hidden(command, environment, Path(folder, "printed"), seconds)
+        )
         took = time.monotonic() - began
         errors = _ERROR.findall(printed)
         return Outcome(status, *_read(said), errors[-1].strip() if errors else "", took)
 
 
-def _shown(command: Sequence[str]) -> tuple[int, str]:
-    return subprocess.call(command, stdout=_stderr()), ""
+def _shown(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
+    return subprocess.call(command, stdout=_stderr(), env=environment), ""
 
 
 def _hidden(

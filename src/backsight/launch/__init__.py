@@ -1,6 +1,6 @@
 """Run an unmodified program exactly as `python` would, with an observer beside it.
 
-Offered to other rooms: `first_steps`, `lines`, `recording`, `reporting`, `summary`, `tracing`, `training`,
+Offered to other rooms: `first_steps`, `lines`, `overlay`, `recording`, `reporting`, `summary`, `tracing`, `training`,
 `twice`, `voice`.
 """
 

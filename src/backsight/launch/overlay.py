@@ -20,10 +20,15 @@ EDITED = "BACKSIGHT_EDITED"
 """The variable of the environment that names a file of JSON, the texts by path: the program does not find it there."""
 
 
-def ask(script: str) -> None:
-    """Put the texts over their files, if the environment names some; `script` is the one that will run."""
-    if file := os.environ.pop(EDITED, ""):
+def ask(script: str) -> bool:
+    """Put the texts over their files, if the environment names some, and return whether it does: in a trial.
+
+    script: the one that will run.
+    """
+    file = os.environ.pop(EDITED, "")
+    if file:
         overlay(json.loads(Path(file).read_text(encoding="utf-8")), script)
+    return bool(file)
 
 
 def overlay(files: Mapping[str, str], script: str = "") -> None:

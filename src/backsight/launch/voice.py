@@ -45,6 +45,20 @@ class _OfSeveral:
 of_several = _OfSeveral()
 
 
+class _Tries:
+    """The command that tries the fix of an error of this program; empty in a run that it has started."""
+
+    def __init__(self) -> None:
+        self.command = ""
+
+    def of(self, what: Finding | Report) -> str:
+        """Return a line that tells of it, where a fix can be tried."""
+        return f"To have this fix tried: {self.command}" if self.command and getattr(what, "edits", None) else ""
+
+
+tries = _Tries()
+
+
 def say(*lines: str, **fields: Any) -> None:
     """Print lines on stderr; nothing if the program has closed or removed it (`print` would then use stdout).
 
@@ -110,7 +124,9 @@ def show(what: Finding | Report, *, explains: bool, thread: str | None = None, c
         title += f" in {of_several.program}" if of_several.program else ""
         title += "; fix them in this order" if several > 1 else ""
         title += ": an error that the program caught" if caught else ""
-        _put(_with_rank(_drawn(what, printable(f"{title} (thread {thread})" if thread else title))))
+        ended = explains and thread is None and not caught and ranks() == 1
+        title = printable(f"{title} (thread {thread})" if thread else title)
+        _put(_with_rank(_drawn(what, title, printable(tries.of(what)) if ended else "")))
 
 
 def _told(lines: str) -> bool:
@@ -151,16 +167,18 @@ def _put(text: str) -> None:
         return
 
 
-def _drawn(what: Any, title: str) -> str:
+def _drawn(what: Any, title: str, below: str) -> str:
     from backsight.text.console import Console
     from backsight.text.rich import Panel
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        return inert(f"\n{title}\n{'-' * len(title)}\n{what}\n")
+        return inert(f"\n{title}\n{'-' * len(title)}\n{what}\n{below}{chr(10) if below else ''}")
     console.width = min(console.width, _WIDEST) - (len(f"[rank{rank()}]: ") if ranks() > 1 else 0)
     with console.capture() as captured:
         console.print(Panel(what, title=title, title_align="left", border_style="cyan", padding=(1, 2)))
+        if below:
+            console.print(below, style="dim", markup=False, highlight=False)
     return captured.get()
 
 

@@ -1,7 +1,7 @@
 """What the source text around a line tells. Nothing is imported, evaluated or run, and torch is not needed.
 
 Offered to other rooms: `ancestry`, `averaging`, `bindings`, `body`, `callables`, `cells`, `changes`, `choices`,
-`coroutines`, `cut_rules`, `definitions`, `evaluations`, `exits`, `freezing`, `guards`, `imports`, `in_place`,
+`coroutines`, `cut_rules`, `definitions`, `edits`, `evaluations`, `exits`, `freezing`, `guards`, `imports`, `in_place`,
 `keeping`, `leaf_last`, `out_of_place`, `restoring`, `rewriting`, `stored`, `swapped`.
 """
 

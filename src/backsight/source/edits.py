@@ -16,7 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
 
-from backsight.source.body import Place
+from backsight.source.body import Body, Place, is_shared
+from backsight.source.rewriting import rewritten_line
 from backsight.text import as_code, listed
 
 Kind = Literal["write", "put", "remove", "unwrap", "wrap", "change", "move", "repeat", "import"]
@@ -67,8 +68,15 @@ At = Place | Sequence[Place]
 
 
 def write(at: At, code: str) -> Edit:
-    """Write `code` instead of statements: of a compound one's head, if `code` is one; else all of it goes."""
+    """Write `code` instead of statements: of a compound one's head, if `code` is one; of the one line, if it is only a
+    part of a statement; else all of them goes."""
     return Edit("write", *_where(at), code)
+
+
+def instead(body: Body, statement: ast.stmt, code: str) -> Edit:
+    """Write `code` instead of one statement; what else stands on its line stays."""
+    shared = rewritten_line(body, statement, code) if is_shared(body, statement.lineno) else ""
+    return write(body.place(statement), shared or code)
 
 
 def put(code: str, where: Where, at: Place) -> Edit:
@@ -243,12 +251,22 @@ class _Text:
         self._below: dict[int, list[str]] = {}
         self._statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
         self._top = _first_statement(tree)
+        self._unwrapped: list[ast.stmt] = []
 
     def __str__(self) -> str:
         lines: list[str] = []
         for n in range(1, self._size + 1):
-            lines += [*self._above.get(n, ()), *([self._own[n]] if n in self._own else ()), *self._below.get(n, ())]
+            here = [*self._above.get(n, ()), *([self._own[n]] if n in self._own else ()), *self._below.get(n, ())]
+            lines += [self._dedented(n, each) for each in here]
         return "\n".join(lines) + "\n"
+
+    def _dedented(self, n: int, line: str) -> str:
+        """A line as it stands where the heads of blocks around it are gone, the innermost first."""
+        for node in self._unwrapped:
+            inner = _body(node)[0].col_offset
+            if node.lineno <= n <= (node.end_lineno or 0) and line[:inner].isspace():
+                line = line[inner - node.col_offset :]
+        return line
 
     def apply(self, edit: Edit) -> None:
         if edit.kind == "write":
@@ -278,6 +296,9 @@ class _Text:
                 return node
         raise EditError(f"there is no statement on line {line}.")
 
+    def _has_statement(self, line: int) -> bool:
+        return any(_first(node) <= line <= _last_of_head(node) for node in self._statements)
+
     def _line(self, n: int) -> str:
         if n not in self._own:
             raise EditError(f"line {n} is written anew and moved: remove it, and put the new one.")
@@ -305,32 +326,34 @@ class _Text:
 
     def _write(self, lines: Sequence[int], code: str) -> None:
         node = self._at(lines[0])
+        old, indent = self._whole(lines), node.col_offset
         if code.endswith(":") and _is_head(node) and len(lines) == 1:
-            old: Sequence[int] = range(node.lineno, _last_of_head(node) + 1)
-        else:
-            old = self._whole(lines)
+            old = [*range(node.lineno, _last_of_head(node) + 1)]
+        elif len(lines) == 1 and not _is_whole(code):
+            old, indent = [*lines], _indent(self._line(lines[0]))
         for n in old:
             self._own.pop(n, None)
-        self._below.setdefault(old[0], [])[:0] = _indented(code, node.col_offset)
+        self._below.setdefault(old[0], [])[:0] = _indented(code, indent)
 
     def _remove(self, lines: Sequence[int]) -> None:
         for n in lines:
-            node = self._at(n)
-            for each in range(n, (_last_of_head(node) if n == node.lineno else n) + 1):
+            inside = lines[0] < n < lines[-1]  # where it may be a comment, or `else:`
+            node = None if inside and not self._has_statement(n) else self._at(n)
+            for each in range(n, (_last_of_head(node) if node is not None and n == node.lineno else n) + 1):
                 self._own.pop(each, None)
 
     def _unwrap(self, lines: Sequence[int]) -> None:
         node = self._at(lines[0])
         if not _is_head(node):
             raise EditError(f"no block begins on line {lines[0]}.")
-        by = _body(node)[0].col_offset - node.col_offset
-        for n in range(_last_of_head(node) + 1, (node.end_lineno or 0) + 1):
-            if self._own.get(n, "")[:by].isspace():
-                self._own[n] = self._own[n][by:]
+        self._unwrapped = sorted({*self._unwrapped, node}, key=lambda each: -each.col_offset)
         self._remove(lines)
 
     def _wrap(self, lines: Sequence[int], code: str) -> None:
         whole = self._whole(lines)
+        for n in range(whole[0], whole[-1]):
+            if n - 1 in whole and n not in whole and not self._has_statement(n):
+                whole = sorted([*whole, n])  # an empty line, or a comment
         for n in whole:
             if n - 1 not in whole:
                 self._above.setdefault(n, []).extend(_indented(code, _indent(self._line(n))))
@@ -361,6 +384,15 @@ def _first_statement(tree: ast.Module) -> int:
         if not is_text and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
             return _first(node)
     raise EditError("there is no statement in it.")
+
+
+def _is_whole(code: str) -> bool:
+    """Whether a code is no mere part of a statement."""
+    try:
+        compile(code, "", "exec", ast.PyCF_ONLY_AST, dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 def _indented(code: str, indent: int) -> list[str]:

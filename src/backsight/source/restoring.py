@@ -20,6 +20,7 @@ from backsight.source.body import (
     functions,
     is_constant,
 )
+from backsight.source.edits import move, write
 from backsight.source.rewriting import rewritten
 
 State = Literal["grad mode", "requires_grad"]
@@ -88,8 +89,10 @@ def _above(body: Body, every: list[Spot], read: Spot, changed: Spot | None) -> s
     if made & {use.name for use in uses(read.node) if not use.binds}:
         last = apart.end_lineno or apart.lineno
         lines = f"line {last}" if last == apart.lineno else f"lines {apart.lineno} to {last}"
-        return f"Move {lines} below line {read.node.lineno}, `{body.text(read.node)}`"
-    return f"Move line {read.node.lineno}, `{body.text(read.node)}`, above line {apart.lineno}, `{body.text(apart)}`"
+        edit = move(body.place(apart), "below", body.place(read.node))
+        return f"Move {lines} below line {read.node.lineno}, `{body.text(read.node)}`{edit}"
+    where = f"above line {apart.lineno}, `{body.text(apart)}`{move(body.place(read.node), 'above', body.place(apart))}"
+    return f"Move line {read.node.lineno}, `{body.text(read.node)}`, {where}"
 
 
 def put_back_unless_raised(file: str, state: State) -> Iterator[tuple[Place, Place]]:
@@ -194,4 +197,5 @@ def _at_once(body: Body, statement: ast.stmt, value: ast.expr) -> str:
     text = ast.unparse(value)
     new = f"[{text[1:-1]}]" if isinstance(value, ast.GeneratorExp) else f"list({text})"
     written = rewritten(body, statement, {value: new})
-    return f"On line {statement.lineno}, write `{written}`, which reads all of them at once" if written else ""
+    edit = write(body.place(statement), written)
+    return f"On line {statement.lineno}, write `{written}`{edit}, which reads all of them at once" if written else ""

@@ -43,9 +43,9 @@ def simple(expression: str) -> str:
     return expression if plain else f"({expression})"
 
 
-def rewritten_line(body: Body, node: ast.expr, new: str) -> str:
-    """Return the one line that has an expression, which is part of a longer statement, with a text in its place; empty
-    where the expression itself goes on."""
+def rewritten_line(body: Body, node: ast.expr | ast.stmt, new: str) -> str:
+    """Return the one line that has an expression, which is part of a longer statement, or one of several statements,
+    with a text in its place; empty where the expression itself goes on."""
     if node.end_lineno != node.lineno:
         return ""
     data = body.lines[node.lineno - 1].encode("utf-8", "replace")

@@ -11,7 +11,7 @@ import torch
 from backsight.source import Body, Cut, assignments, parsed, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, given_to, keyword, statements
-from backsight.source.edits import put, write
+from backsight.source.edits import instead, put
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.cuts import CutOff, node_of
@@ -52,7 +52,7 @@ def kept(body: Body, cuts: Sequence[Cut]) -> str:
 
 
 def _on_line(body: Body, statement: ast.stmt, new: str) -> str:
-    return f"On line {statement.lineno}, write `{new}`{write(body.place(statement), new)}"
+    return f"On line {statement.lineno}, write `{new}`{instead(body, statement, new)}"
 
 
 def _changes(statement: ast.stmt, bare: Mapping[ast.expr, str]) -> dict[ast.expr, str]:
@@ -195,9 +195,9 @@ def _stepped(body: Body, statement: ast.Return, node: ast.Compare) -> tuple[str,
         return "", ""
     through = f"soft + ({body.text(outer)} - soft).detach()"
     new = rewritten(body, statement, {outer: through if statement.value is outer else f"({through})"})
-    line, there, soft = statement.lineno, body.place(statement), f"soft = {step}"
-    above = f"Put `{soft}` above line {line}{put(soft, 'above', there)}"
-    return (f"{above}, and on line {line}, write `{new}`{write(there, new)}", stays) if new else ("", "")
+    line, soft = statement.lineno, f"soft = {step}"
+    above = f"Put `{soft}` above line {line}{put(soft, 'above', body.place(statement))}"
+    return (f"{above}, and on line {line}, write `{new}`{instead(body, statement, new)}", stays) if new else ("", "")
 
 
 def _as_float(statement: ast.stmt, node: ast.expr) -> ast.expr:

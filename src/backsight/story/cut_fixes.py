@@ -12,20 +12,19 @@ import torch
 
 from backsight.source import Body, Place, assignments, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, spots, uses
+from backsight.source.bindings import bound, uses
 from backsight.source.body import (
     callee,
     calls_in,
     dotted,
     expressions,
-    functions,
     given_to,
     keyword,
-    last_name,
     statements,
 )
 from backsight.source.cut_rules import Kind, rule_of
 from backsight.source.definitions import gathers, values_of
+from backsight.source.edits import OR, alternatives, change, move, put, remove, unwrap, without_marks, write
 from backsight.source.rewriting import rewritten
 from backsight.story.asked import asked
 from backsight.story.attached import (
@@ -41,10 +40,12 @@ from backsight.story.attached import (
     with_flag,
 )
 from backsight.story.cuts import CutOff, node_of, operands, unrecorded
+from backsight.story.decorated import of_a_caller, other_calls
 from backsight.story.enabling import computing, enabled
 from backsight.story.fixes import removed
 from backsight.story.in_pytorch import beyond, in_pytorch
 from backsight.story.memory import is_tensor, shape_of
+from backsight.story.modes import headed, without_inference
 from backsight.story.sections import Section
 from backsight.text import listed
 
@@ -74,28 +75,32 @@ def fix(
     need too.
     """
     place, text = cut.cut.place, cut.cut.place.text
-    ungraded = _INFERENCE.sub("torch.no_grad()", text)  # of inference mode, the tensors stay without a graph
+    ungraded = without_inference(text)  # of inference mode, the tensors stay without a graph
+    anew = headed(place, ungraded) if ungraded != text else ""
     if cut.enabled is not None:
-        write = f"Write `{ungraded}`" if ungraded != text else "Use torch.no_grad() instead of inference mode"
+        how = f"Write `{ungraded}`" if ungraded != text else "Use torch.no_grad() instead of inference mode"
         inside = f"torch.enable_grad() on line {cut.enabled.line}"
-        return f"{write} on line {place.line}: {inside} overrides that, but not inference mode. {silenced(loss)}"
-    trains = cut.trains if cut.trains and not (text.startswith("@") and _of_a_caller(cut)) else None
+        return f"{how} on line {place.line}{anew}: {inside} overrides that, but not inference mode. {silenced(loss)}"
+    trains = cut.trains if cut.trains and not (text.startswith("@") and of_a_caller(cut)) else None
     if (derivative or trains) and cut.cut.kind == "no_grad" and text.startswith(("@", "with ")):
-        remove = f"Remove line {place.line}, `{text}`, and dedent the lines inside it; or "
+        other = f"Remove line {place.line}, `{text}`, and dedent the lines inside it{unwrap(place)}; {OR}or "
         if text.startswith("@"):
-            remove = f"Remove @{cut.cut.expression} from {getattr(cut.section.body.node, 'name', '')}, or "
+            name = getattr(cut.section.body.node, "name", "")
+            other = f"Remove @{cut.cut.expression} from {name}{remove(place)}, {OR}or "
+        body, asking = read_at(derivative)
+        known = trains is not None if derivative is None else body is not None and asking is not None
         if ungraded != text:
-            remove += f"write `{ungraded}` on line {place.line}, and "
+            other += f"write `{ungraded}` on line {place.line}{anew if known else ''}, and "
         elif cut.around:  # to remove one of them would leave the other
-            remove = ""
+            other = ""
         if derivative:
-            body, asking = read_at(derivative)
             edit = enabled(computing(body, asking), body) if body and asking else "enable gradients for the derivative"
             why = f"{edit}: a derivative needs a graph even when nothing is trained."
         else:
-            above = f"put `@torch.enable_grad()` above line {trains.line if trains else 0}"
-            why = f"{above}: what runs backward needs a graph. {silenced(loss)}"
-        return f"{remove}{why}" if remove else f"{why[0].upper()}{why[1:]}"
+            above = "@torch.enable_grad()"
+            edit = f"put `{above}` above line {trains.line}{put(above, 'above', trains)}" if trains else ""
+            why = f"{edit}: what runs backward needs a graph. {silenced(loss)}"
+        return f"{other}{why}" if other else f"{why[0].upper()}{why[1:]}"
     mend = mended(cut, *further)
     return f"{mend.edit}{mend.why} {silenced(loss)}"
 
@@ -112,7 +117,7 @@ def mended(cut: CutOff, *further: CutOff) -> Mend:
     first, *rest = list(dict.fromkeys(whole if each.scores else each for each in every))
     if not rest:
         return first
-    parts = [first.edit, *(f"{each.edit[0].lower()}{each.edit[1:]}" for each in rest)]
+    parts = _together([first.edit, *(f"{each.edit[0].lower()}{each.edit[1:]}" for each in rest)])
     is_long = any("; " in each or ", and " in each for each in parts)
     edits = f"{'; '.join(parts[:-1])}; and {parts[-1]}" if is_long else ", and ".join(parts)
     if all(each.cut.kind == "gradient" for each in (cut, *further)):
@@ -121,7 +126,11 @@ def mended(cut: CutOff, *further: CutOff) -> Mend:
     return Mend(edits, first.why if {first.why} == {each.why for each in rest} else ".")
 
 
-_INFERENCE = re.compile(r"(?<![\w.])(torch\.)?inference_mode(\((mode=)?(True)?\))?(?![\w(])")
+def _together(parts: list[str]) -> list[str]:
+    """Sentences that ask for parts of one change: without their edits where one has none, or two write a line anew."""
+    found = [[*alternatives(each)] for each in parts]
+    lines = [line for each in found for edit in (*each[0],) for line in edit.lines] if all(found) else []
+    return parts if lines and len({*lines}) == len(lines) else [*map(without_marks, parts)]
 
 
 def _stacked(copied: CutOff) -> str:
@@ -225,14 +234,20 @@ def _of_gradient(cut: CutOff, operand: str, function: str) -> Mend:
     if (call := asked(cut)) is not None:
         line = f"on line {call.place.line}"
         return Mend(
-            f"O{line[1:]}, write `{call.mended}`" if call.mended else f"Pass {call.wanted} to {call.text} {line}", why
+            f"O{line[1:]}, write `{call.mended}`{write(call.place, call.mended)}"
+            if call.mended
+            else f"Pass {call.wanted} to {call.text} {line}",
+            why,
         )
     body, node = cut.section.body, node_of(cut.section, cut.cut)
     statement = statement_at(body, *cut.cut.place.position)
     new = with_flag(body, statement, node, "create_graph") if statement and isinstance(node, ast.Call) else ""
     line = f"on line {cut.cut.place.line}"
     return Mend(
-        f"O{line[1:]}, write `{new}`" if new else f"Pass create_graph=True where the gradient is computed {line}", why
+        f"O{line[1:]}, write `{new}`{write(cut.cut.place, new)}"
+        if new
+        else f"Pass create_graph=True where the gradient is computed {line}",
+        why,
     )
 
 
@@ -259,7 +274,11 @@ def _one_hot(suspect: CutOff) -> str:
     library = suspect.section.value(dotted(calls[0].func) or "") is torch.nn.functional.one_hot  # the classes come last
     if library and axis != "-1" and not any(callee(each)[1] in _MOVING for each in calls_in(made)):
         soft = f"{soft}.movedim({axis}, -1)"
-    return f"Use the probabilities instead of one-hot classes: write {target} = {soft}. argmax is for the accuracy"
+    new = f"{target} = {soft}"
+    return (
+        f"Use the probabilities instead of one-hot classes: write {new}{write(body.place(made), new)}. argmax is for "
+        "the accuracy"
+    )
 
 
 _MOVING = ("permute", "movedim", "moveaxis", "transpose")
@@ -283,9 +302,10 @@ def _cross_entropy(suspect: CutOff, operand: str) -> str:
                 labels = other if classes.dtype == torch.int64 else f"{other}.long()"
                 known = probabilities(body, operand, "", each.lineno) == operand
                 loss, value = ("nll_loss", f"{operand}.clamp(min=1e-8).log()") if known else ("cross_entropy", operand)
+                new = f"{goal} = torch.nn.functional.{loss}({value}, {labels})"
                 return (
-                    f"On line {losses[-1].line}, write {goal} = torch.nn.functional.{loss}({value}, {labels}), which "
-                    f"takes integer classes. Keep {next(each for each in given if each in names)} for the accuracy"
+                    f"On line {losses[-1].line}, write {new}{write(losses[-1], new)}, which takes integer classes. "
+                    f"Keep {next(each for each in given if each in names)} for the accuracy"
                 )
     return ""
 
@@ -318,13 +338,13 @@ def _of_classes(suspect: CutOff, function: str) -> tuple[str, tuple[int, ...]]:
                 drop = (
                     removed(body.place(made))
                     if made is not None and soft == target
-                    else f"write `{target} = {soft}` on line {line}"
+                    else f"write `{target} = {soft}` on line {line}{write(suspect.cut.place, f'{target} = {soft}')}"
                 )
-                whole = rewritten(body, each, {node: new})
-                there = f"`{whole}`" if whole else f"{new} instead of {body.text(node)}"
+                whole, at, old = rewritten(body, each, {node: new}), body.place(each), body.text(node)
+                there = f"`{whole}`" if whole else f"{new} instead of {old}"
                 told = (
                     f"Use the probabilities instead of {function}, which is for the accuracy: {drop}, and "
-                    f"write {there} on line {each.lineno}"
+                    f"write {there} on line {each.lineno}{write(at, whole) if whole else change(at, old, new)}"
                 )
                 return told, (each.lineno,)
     return "", ()
@@ -386,12 +406,12 @@ def _is_alone(cut: CutOff) -> bool:
 
 def _of_decorator(cut: CutOff) -> Mend:
     expression, name = cut.cut.expression, cut.section.body.name
-    if (given := _of_a_caller(cut)) is not None:
-        edit = f"On line {given.line}, write `with torch.enable_grad(): {given.text}`"
-        return Mend(edit, f"; the rest keeps @{expression}.")
-    others = _other_calls(cut, name, expression)
+    if (given := of_a_caller(cut)) is not None:
+        new = f"with torch.enable_grad(): {given.text}"
+        return Mend(f"On line {given.line}, write `{new}`{write(given, new)}", f"; the rest keeps @{expression}.")
+    others = other_calls(cut, name, expression)
     why = "." if others else "; it belongs on functions that only evaluate."
-    return Mend(f"Remove @{expression} from {name}{others}", why)
+    return Mend(f"Remove @{expression} from {name}{remove(cut.cut.place)}{others}", why)
 
 
 def _of_block(cut: CutOff) -> str:
@@ -402,8 +422,8 @@ def _of_block(cut: CutOff) -> str:
             "for torch.set_grad_enabled(False)"
         )
     if cut.seen:
-        what, block = (cut.calling or cut.inside[0][0]).text, cut.cut.place.text.rstrip(":")
-        return f"Compute `{what}` outside the block `{block}`"
+        what, block = cut.calling or cut.inside[0][0], cut.cut.place.text.rstrip(":")
+        return f"Compute `{what.text}` outside the block `{block}`{_outside(cut, what)}"
     if "set_grad_enabled" in expression:
         return (
             f"Call backward only where the argument of {expression} is true: in training, not in evaluation. If this "
@@ -417,8 +437,7 @@ def _of_block(cut: CutOff) -> str:
             "modified in place (w -= lr * w.grad), so they stay leaves"
         )
     body, place = cut.section.body, cut.cut.place
-    every = unrecorded(cut.section, cut.cut)
-    direct = [each for each in every if not any(_holds(other, each.lineno) for other in every if other is not each)]
+    every, direct = unrecorded(cut.section, cut.cut), _direct(cut)
     inside = [each for each in direct if any(_holds(each, at.line) for at, _ in cut.inside)]
     places = [body.place(each) for each in inside] or [at for at, _ in cut.inside]
     texts = listed([f"`{each.text}`" for each in places], 2)
@@ -427,124 +446,35 @@ def _of_block(cut: CutOff) -> str:
         rest = [each for each in every if not any(_holds(top, each.lineno) for top in inside)]
         made = {name for each in every if each not in rest for name in bound(each)}
         if not any(isinstance(each, ast.AugAssign) for each in rest) and (not rest or made & _read_by(rest)):
-            return f"Remove line {place.line}, `{place.text}`, and dedent the lines inside it"
-        lines = listed([str(each.line) for each in places])
-        return f"Move line{'s' * (len(places) > 1)} {lines}, {texts}, above line {place.line}, dedented one level"
+            return f"Remove line {place.line}, `{place.text}`, and dedent the lines inside it{unwrap(place)}"
+        lines = f"Move line{'s' * (len(places) > 1)} {listed([str(each.line) for each in places])}, {texts}"
+        return f"{lines}, above line {place.line}, dedented one level{move(places, 'above', place)}"
     first, last = places[0].line, max(each.end_lineno or each.lineno for each in direct)
     which = f"line {first}, {texts}" if first == last else f"lines {first} to {last}, from {texts} on"
-    return f"End the block before line {first}: dedent {which}"
+    left = [body.place(each) for each in direct if each.lineno >= first]
+    return f"End the block before line {first}: dedent {which}{move(left, 'beside', place)}"
+
+
+def _direct(cut: CutOff) -> list[ast.stmt]:
+    """The statements of a block that records nothing, without those in blocks of their own inside."""
+    every = unrecorded(cut.section, cut.cut)
+    return [each for each in every if not any(_holds(other, each.lineno) for other in every if other is not each)]
+
+
+def _outside(cut: CutOff, what: Place) -> str:
+    """The edit that takes a statement out of a block where it comes first or last in it, or is all of it."""
+    place, direct, at = cut.cut.place, _direct(cut), cut.section.body.place
+    here = [each for each in direct if place.line < each.lineno and _holds(each, what.line)]
+    if not here or what.file != place.file:
+        return ""
+    if len(direct) == 1:
+        return str(unwrap(place))
+    where = {direct[0]: "above", direct[-1]: "beside"}.get(here[0])
+    return str(move(at(here[0]), "above" if where == "above" else "beside", place)) if where else ""
 
 
 def _holds(statement: ast.stmt, line: int) -> bool:
     return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
-
-
-def _other_calls(suspect: CutOff, name: str, expression: str) -> str:
-    """What to do with the other calls of a decorated function, which would require grad then: a target has to stay
-    without, and what only evaluates is cheaper without; empty where there is nothing to do."""
-    trained = suspect.called
-    calls = [] if trained is None or name in _OF_MANY else list(_calls_of(trained.file, name))
-    others = [(body, each) for body, each in calls if trained and each.lineno != trained.line]
-    if trained is None or not others or len(others) > _MOST_CALLS:
-        return ""
-    targets = [(body, each) for body, each in others if _is_target(body, each, trained)]
-    evaluating = [each for body, each in others if not _leads_to_loss(body, each)]
-    kept = [*(each for _, each in targets), *evaluating]
-    block = f"`with {expression if '(' in expression else 'torch.no_grad()'}:`"
-    if kept:
-        lines = [f"line {each.lineno}, `{body.text(each)}`" for body, each in others if each in kept]
-        many = f"the calls whose results are {'targets or ' if targets else ''}only looked at"
-        one = "the call whose result is a target" if targets else "the call whose result is only looked at"
-        return f", and put {block} around {one if len(lines) == 1 else many}: {', and '.join(lines)}"
-    return ""
-
-
-_MOST_CALLS = 4
-_OF_MANY = frozenset({"step", "zero_grad", "forward", "update", "sample", "apply"})
-"""Names that the methods of other objects have as well."""
-
-
-def _calls_of(file: str, name: str) -> Iterator[tuple[Body, ast.stmt]]:
-    """The statements of a file that call a function by this name outside of a block without gradients."""
-    for body in functions(file):
-        for spot in spots(body.node):
-            called = any(callee(call)[1] == name for call in calls_in(spot.node))
-            if called and not any(_records_nothing(arm) for arm, _ in spot.arms) and not _is_decorated(body):
-                yield body, spot.node
-
-
-def _records_nothing(block: ast.stmt) -> bool:
-    return isinstance(block, ast.With) and any(callee(call)[1] in _OFF for call in calls_in(block))
-
-
-def _is_decorated(body: Body) -> bool:
-    marks = getattr(body.node, "decorator_list", [])
-    return any(last_name(each.func if isinstance(each, ast.Call) else each) in _OFF for each in marks)
-
-
-_OFF = ("no_grad", "inference_mode")
-
-
-def _is_target(body: Body, statement: ast.stmt, trained: Place) -> bool:
-    """Whether a loss of the same function is computed with the result of a statement as its target, and with that of
-    the trained call as what it compares with it."""
-    if not any(each.lineno == trained.line for each in statements(body.node)):
-        return False
-    for each in statements(body.node):
-        for node in calls_in(each):
-            pair = node.args[:2] if _LOSS.search(callee(node)[1]) else []
-            if len(pair) == 2 and _comes_from(body, pair[1], each, statement.lineno):
-                return _comes_from(body, pair[0], each, trained.line) and not _comes_from(
-                    body, pair[0], each, statement.lineno
-                )
-    return any(_TARGET.search(name) for name in bound(statement))
-
-
-_LOSS = re.compile(r"loss|criterion|crit$|mse|bce|huber", re.IGNORECASE)
-_TARGET = re.compile(r"target|expected|bootstrap|next|teacher", re.IGNORECASE)
-
-
-def _comes_from(body: Body, value: ast.expr, at: ast.stmt, line: int) -> bool:
-    """Whether an expression is computed from what a line assigns."""
-    found = ancestors(body, body.text(value), at.lineno).values()
-    return any(place.line == line for each in found for place in each.bound)
-
-
-def _leads_to_loss(body: Body, statement: ast.stmt) -> bool:
-    """Whether a function that runs backward, or returns what it computes, may compute that from the statement."""
-    names = bound(statement)
-    for each in statements(body.node):
-        for goal in _goals(each):
-            places = (p for a in ancestors(body, goal, each.lineno).values() for p in a.bound)
-            if each is statement or any(place.line == statement.lineno for place in places if names):
-                return not _only_numbers(statement)
-    return False
-
-
-def _goals(statement: ast.stmt) -> Iterator[str]:
-    """What a statement returns, or runs backward on."""
-    if isinstance(statement, ast.Return) and statement.value is not None:
-        yield ast.unparse(statement.value)
-    for call in calls_in(statement):
-        receiver, method = callee(call)
-        if method == "backward" and receiver is not None:
-            yield ast.unparse(receiver)
-
-
-def _only_numbers(statement: ast.stmt) -> bool:
-    """Whether a statement makes numbers or positions of what it computes."""
-    return any(callee(call)[1] in ("int", "float", "item", "argmax", "tolist", "numpy") for call in calls_in(statement))
-
-
-def _of_a_caller(suspect: CutOff) -> Place | None:
-    """Return the statement of a decorated function that calls what it was given, as `step(closure)` does."""
-    body, level = suspect.section.body, suspect.section.level
-    line = suspect.calling.line if suspect.calling is not None else level.line if level is not None else 0
-    taken = {each.arg for each in body.node.args.args} if isinstance(body.node, ast.FunctionDef) else set()
-    statement = statement_at(body, line)
-    calls = [callee(call) for call in calls_in(statement)] if statement is not None else []
-    is_given = any(receiver is None and name in taken for receiver, name in calls)
-    return body.place(statement) if statement is not None and is_given else None
 
 
 def _read_by(found: list[ast.stmt]) -> set[str]:

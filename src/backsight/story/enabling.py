@@ -12,6 +12,7 @@ from backsight.source import Body, receiver_of_backward
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, keyword, statements
+from backsight.source.edits import wrap, write
 from backsight.source.imports import is_gradient_call
 from backsight.story.failure import Failure, Level
 from backsight.story.modes import nearest_at
@@ -45,9 +46,14 @@ def enabled(lines: list[ast.stmt], body: Body) -> str:
     first, last = lines[0], lines[-1]
     text, end = body.text(first), last.end_lineno or last.lineno
     if first.lineno == end and not any(True for _ in blocks(first)) and "…" not in text:
-        return f"on line {end}, write `with torch.enable_grad(): {text}`"
-    where = f"line {end}" if first.lineno == end else f"lines {first.lineno} to {end}"
-    return f"put {where} inside a `with torch.enable_grad():` block"
+        new = f"with torch.enable_grad(): {text}"
+        return f"on line {end}, write `{new}`{write(body.place(first), new)}"
+    where, under = (
+        f"line {end}" if first.lineno == end else f"lines {first.lineno} to {end}",
+        "with torch.enable_grad():",
+    )
+    inside = [body.place(each) for each in statements(body.node) if first.lineno <= each.lineno <= end]
+    return f"put {where} inside a `{under}` block{wrap(inside, under)}"
 
 
 def computing(body: Body, statement: ast.stmt, held: Collection[str] = ()) -> list[ast.stmt]:

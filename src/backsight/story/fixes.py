@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
-from backsight.source import Place, assignments, backward_roots, loop_facts, parsed, read_at, statement_at
-from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, parameters_of, spots, target_names, uses
+from backsight.source import Place, assignments, backward_roots, loop_facts, only, parsed, read_at, statement_at
+from backsight.source.bindings import bound, spots, uses
 from backsight.source.body import (
     LOOPS,
     Body,
@@ -23,22 +22,23 @@ from backsight.source.body import (
     dotted,
     expressions,
     functions,
+    is_constant,
+    keyword,
     statements,
 )
-from backsight.source.changes import changed_names, memory_of
+from backsight.source.edits import Edit, change, instead, lines_of, move, put, remove, unwrap, write
 from backsight.source.keeping import early_return
-from backsight.source.out_of_place import OPERATORS, out_of_place
-from backsight.source.rewriting import rewritten
+from backsight.source.out_of_place import OPERATORS, arguments, out_of_place
+from backsight.source.rewriting import rewritten_line
 from backsight.story.changes import Changed, shared_at, stale, works_in_place
+from backsight.story.copies import above, entry_anew, is_entry, is_only_given, read_from_copies, saved_copy, spelled
 from backsight.story.files import made_in_place
-from backsight.story.holders import given
-from backsight.story.memory import is_tensor, needs_gradient, storage_of
+from backsight.story.memory import needs_gradient, storage_of
 from backsight.story.parts import fills, fills_in_order, in_a_list, reads
 from backsight.story.sections import results_of
 from backsight.story.subject import Subject
 from backsight.tape import modules_in
 from backsight.text import listed
-from backsight.tracing import Line, current
 
 _IN_PLACE = re.compile(r",?\s*inplace\s*=\s*True")
 _OUT = re.compile(r",\s*out\s*=\s*([\w.\[\]\"']+)")
@@ -103,7 +103,7 @@ def _with_copies(saver: Place, states: Sequence[str]) -> str:
     """How one statement computes with copies of all the states that it saves."""
     a_copy, them = ("a copy", states[0]) if len(states) == 1 else ("copies", "them")
     return (
-        f"Compute with {a_copy}, so that {listed(states)} may change: write {_saved_copy(saver, states)}. Or update "
+        f"Compute with {a_copy}, so that {listed(states)} may change: write {saved_copy(saver, states)}. Or update "
         f"{them} after backward()."
     )
 
@@ -117,11 +117,13 @@ def _as_it_was(
     if whole:
         known = changed.scene is not None and subject.is_held_by(changed.scene.section.value(whole))
         copied = f"put {whole} = {whole}.clone()" if known else "create it with .clone()"
-        return f"Modify a copy: {copied} before {name} is taken from it."
+        taken = _taken(changed) if known else None
+        edit = put(f"{whole} = {whole}.clone()", "above", taken) if taken is not None else ""
+        return f"Modify a copy: {copied} before {name} is taken from it{edit}."
     if subject.is_weight:
         return _later(subject, changed)
     if state := _state(subject, changed):
-        if changed.saver is not None and _saved_copy(changed.saver, [state]):
+        if changed.saver is not None and saved_copy(changed.saver, [state]):
             return _OfState(state, changed.saver)
         copied = ((own := shared_at(subject, changed)) and own.written) or ""
         how = f": write {copied}" if copied else ""
@@ -132,171 +134,31 @@ def _as_it_was(
         return written
     if changed.op and not changed.op.endswith("_"):  # told to by a setting that the text does not show
         return f"Let {changed.op} create a new tensor: remove inplace=True from its settings."
-    read = _read_from_copies(subject, changed)
+    read = read_from_copies(subject, changed)
     if read:
         return _Copy("Compute with a copy: write", listed(read))
-    if _is_only_given(changed):
+    if is_only_given(changed):
         return (
             f"Compute with a copy of it, created with .clone(), wherever line {changed.place.line} modifies it later."
         )
-    copied = _spelled(subject, changed)
-    if (entry := _entry_anew(subject, changed)) is not None:
+    copied = spelled(subject, changed)
+    if (entry := entry_anew(subject, changed)) is not None:
         if entry:
-            return _Copy("Modify a copy:", f"put `{entry}` before line {_above(changed)}")
+            first = above(changed)
+            return _Copy("Modify a copy:", f"put `{entry}` before line {first.line}{put(entry, 'above', first)}")
         copied = ""
     if not copied:
         return f"Modify a copy of it, created with .clone() before line {changed.before.line}."
-    return _Copy("Modify a copy:", f"put {copied} = {copied}.clone() before line {_above(changed)}")
+    first, copy = above(changed), f"{copied} = {copied}.clone()"
+    return _Copy("Modify a copy:", f"put {copy} before line {first.line}{put(copy, 'above', first)}")
 
 
-def _above(changed: Changed) -> int:
-    """The line before which a copy goes: that of the condition around the change, where the tensor is also changed
-    beside it, in another branch or below."""
-    body, saver, line = changed.scene.section.body if changed.scene else None, changed.saver, changed.before.line
-    if body is None or changed.before != changed.place:
-        return line
-    every = spots(body.node)
-    arms = next((each.arms for each in every if each.node.lineno == line), ())
-    writing = [each for each in every if changed.name in changed_names(each.node) and not list(blocks(each.node))]
-    for arm in (each for each in arms if isinstance(each[0], ast.If | ast.Match)):
-        first, last = arm[0].lineno, arm[0].end_lineno or 0
-        inside = [each.node for each in every if arm in each.arms]
-        own = any(changed.name in bound(each) for each in inside) or (saver is not None and first <= saver.line <= last)
-        if not own and any(each.node.lineno >= first and arm not in each.arms for each in writing):
-            return first
-    return line
-
-
-def _saved_copy(saver: Place | None, names: Sequence[str]) -> str:
-    """The statement that saves tensors, with copies in their place, and its line."""
-    body, statement = read_at(saver)
-    read = [each for each in expressions(statement) if dotted(each) in names and _is_read(each)]
-    return _written_with_copies(body, statement, read) if body and statement and read else ""
-
-
-def _is_read(node: ast.expr) -> bool:
-    return isinstance(getattr(node, "ctx", None), ast.Load)
-
-
-def _written_with_copies(body: Body, statement: ast.stmt, read: Sequence[ast.expr]) -> str:
-    new = rewritten(body, statement, {node: f"{body.text(node)}.clone()" for node in read})
-    return f"`{new}` on line {statement.lineno}" if new else ""
-
-
-def _is_only_given(changed: Changed) -> bool:
-    """Whether a function that is not known to its caller changes what it was given, and does not return it: to change a
-    copy would be lost."""
+def _taken(changed: Changed) -> Place | None:
+    """The statement that takes a view from its tensor, in the function that changes it."""
     scene = changed.scene
-    if scene is None or scene.call:
-        return False
-    body = scene.section.body
-    lambdas = [each for each in ast.walk(body.node) if isinstance(each, ast.Lambda)]
-    if any(each.lineno == changed.place.line and changed.name in parameters_of(each) for each in lambdas):
-        return True  # a lambda has no place for a statement
-    if scene.section.level is not None:
-        return False
-    returned = {name for value, line in results_of(body) for name in ancestors(body, value, line)}
-    return changed.name in parameters_of(body.node) - returned
-
-
-def _spelled(subject: Subject, changed: Changed) -> str:
-    """What the function at whose line the copy is made calls the tensor; empty where it has no name there."""
-    scene = changed.scene
-    if scene is None:
-        return ""
-    if scene.call:  # a name of the helper's own, but for what it was given
-        return scene.given.get(changed.name, "")
-    if changed.name and (changed.certainty == "read" or changed.name in scene.held):
-        return changed.name
-    if assignments(scene.section.body, changed.name, changed.place.line) and _variable(changed) == changed.name:
-        return changed.name  # what else holds the tensor is not what the statement changes
-    first, *parts = subject.holder.split(".")
-    paths = [(first, *parts), *((name, *parts[k:]) for name in scene.section.variables for k in range(len(parts)))]
-    spelled = (".".join(path) for path in paths)
-    return next((each for each in spelled if subject.is_held_by(scene.section.value(each))), "") or _variable(changed)
-
-
-def _variable(changed: Changed) -> str:
-    """The variable that a statement changes, if another tensor can be given to it: not what a loop takes from it."""
-    node = parsed(changed.name)
-    while isinstance(node, ast.Subscript) and not _is_entry(changed, node):
-        node = node.value
-    name = dotted(node.value if isinstance(node, ast.Subscript) else node)
-    if node is None or name is None or changed.scene is None:
-        return ""
-    inside = ast.walk(changed.scene.section.body.node)
-    loops = [each.target for each in inside if isinstance(each, ast.For | ast.comprehension)]
-    return "" if name in target_names(*loops) else ast.unparse(node)
-
-
-def _entry_anew(subject: Subject, changed: Changed) -> str | None:
-    """A new tuple with a copy of the entry that is changed, `out[0]`; empty where that may be a
-    part of a tensor, and None where it is no entry, or one of a list or dict, which takes another tensor."""
-    node, scene = parsed(changed.name), changed.scene
-    statement = statement_at(scene.section.body, changed.place.line) if scene else None
-    if not isinstance(node, ast.Subscript) and isinstance(statement, ast.Assign | ast.AugAssign):
-        node = statement.target if isinstance(statement, ast.AugAssign) else statement.targets[0]
-        node = node.value if isinstance(node, ast.Subscript) else node  # of `out[0][:, t] = x`, what is written into
-        while isinstance(node, ast.Subscript) and dotted(node.value) != changed.name:
-            node = node.value
-    whole = dotted(node.value) if isinstance(node, ast.Subscript) else None
-    at = node.slice.value if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) else None
-    if whole is None or type(at) is not int or scene is None or scene.call:
+    if scene is None or scene.call or not changed.name.isidentifier():
         return None
-    holder = scene.section.value(whole)
-    if type(holder) is not tuple and (holder is not None or not subject.saved.requires_grad):
-        return None
-    inside = [*ast.walk(scene.section.body.node)]
-    indexed = {
-        id(each.value) for each in inside if isinstance(each, ast.Subscript) and type(each.slice) is ast.Constant
-    }
-    read = [each for each in inside if isinstance(each, ast.expr) and dotted(each) == whole and _is_read(each)]
-    if holder is None and not all(id(each) in indexed for each in read):
-        return None  # a whole that is computed with is a tensor
-    queue = [subject.node]  # a part of a tensor would be taken from it on the way to what has saved it
-    for each in queue if holder is None else ():  # grows as we go
-        if each.op == "Select":
-            return ""
-        queue += [one for one in given(each) if each is subject.node or len(each.inputs) == 1]
-    before, after = (f"*{whole}[:{at}], " if at else ""), f"*{whole}[{at + 1}:]"
-    return f"{whole} = ({before}{whole}[{at}].clone(), {after})"
-
-
-def _read_from_copies(subject: Subject, changed: Changed) -> list[str]:
-    """Each operand that was saved, as a copy: where the statement fills a part of what outlives its function.
-
-    Others may hold that, too, and a copy of the whole would leave them with the old one. Empty unless every operation
-    that has saved it is known, and stands in the function that changes it.
-    """
-    watch, body = current(), changed.scene.section.body if changed.scene else None
-    statement = statement_at(body, changed.place.line)
-    if watch is None or body is None or statement is None or not fills(statement, changed.name):
-        return []
-    if "." not in changed.name and changed.name not in parameters_of(body.node):
-        return []
-    copies: dict[str, None] = {}
-    for saver, saved in stale(subject.survey.graph):
-        if saved.storage != subject.saved.storage:
-            continue
-        operation = watch.operation_of(saver)
-        if saved.name == "result" and operation is not None and operation.line.segment:
-            copies[_copied_at(operation.line, [operation.line.segment])] = None
-            continue
-        texts = [each.text for each in operation.operands] if operation else []
-        read = [each for each in texts if (node := parsed(each)) and memory_of(node) == changed.name]
-        around = body_around(operation.line.file, operation.line.line) if operation else None
-        if not read or operation is None or around is None or around.node is not body.node:
-            return []
-        copies[_copied_at(operation.line, read)] = None
-    return [*copies]
-
-
-def _copied_at(line: Line, texts: Sequence[str]) -> str:
-    """The statement at a line with copies of what it reads."""
-    body, statement = read_at(line.place)
-    read = [node for node in expressions(statement) if body and body.text(node) in texts]
-    written = _written_with_copies(body, statement, read) if body and statement and read else ""
-    return written or listed([f"{each}.clone() on line {line.line}" for each in texts])
+    return only(assignments(scene.section.body, changed.name))
 
 
 def without_working_in_place(subject: Subject, kind: str, path: str) -> str:
@@ -305,12 +167,29 @@ def without_working_in_place(subject: Subject, kind: str, path: str) -> str:
     every = [pair for name, model in subject.survey.models.items() for pair in modules_in(model, name)]
     held = dict(every)
     places = made_in_place(subject.failure, kind, held.get(owner), attribute)
-    where = f": {places[0]}, {places[0].text}" if len(places) == 1 else ""
+    where = f": {places[0]}, {places[0].text}{not_in_place(places[0])}" if len(places) == 1 else ""
     cls = type(held.get(owner))
     owners = [at for at, each in every if type(each) is cls and at != owner] if _is_users(cls) else []
     alike = [f"{at}.{attribute}" for at in owners if works_in_place(held.get(f"{at}.{attribute}"))]
     also = f" The same applies to {', '.join(alike[:3])}{' and others' if len(alike) > 3 else ''}." if alike else ""
     return f"Create that {kind} without inplace=True{where}.{also}"
+
+
+def not_in_place(place: Place) -> Edit | str:
+    """What makes the call at a place create a module that leaves its input alone; empty where it goes over lines."""
+    body, calls = body_around(place.file, place.line), list[ast.Call]()
+    for each in statements(body.node) if body is not None else ():
+        calls += [call for call in calls_in(each) if (call.lineno, call.col_offset) == place.position]
+    call = next((each for each in calls if body is not None and body.text(each) == place.text), None)
+    if body is None or call is None or "…" in place.text:
+        return ""
+    given = [*call.args]
+    while given and keyword(call, "inplace") is None and is_constant(given[-1], True):
+        given.pop()
+    alone = ast.Call(call.func, given, call.keywords)
+    new = f"{body.text(call.func)}({', '.join(arguments(body, alone, but='inplace'))})"
+    line = rewritten_line(body, call, new)
+    return change(place, body.lines[place.line - 1].strip(), line) if line else ""
 
 
 def _is_users(cls: type) -> bool:
@@ -322,46 +201,49 @@ def _later(subject: Subject, changed: Changed) -> str:
     weight = subject.holder or (subject.leaf.label if subject.leaf else changed.name)
     below = f"below every backward() that needs the original {weight}."
     if changed.scene is not None and changed.scene.section.goals and changed.scene.level is None:
-        spelled = _spelled(subject, changed)
-        copy = f"a copy, {spelled}.clone()," if spelled else "a copy, created with .clone(),"
-        there = f": write {there}" if spelled and (there := _saved_copy(changed.saver, [spelled])) else ""
+        name = spelled(subject, changed)
+        copy = f"a copy, {name}.clone()," if name else "a copy, created with .clone(),"
+        there = f": write {there}" if name and (there := saved_copy(changed.saver, [name])) else ""
         return f"Compute with {copy} wherever it is used before line {changed.place.line} modifies it{there}."
     if changed.scene is None or changed.scene.level is None:
         function = changed.scene.function if changed.scene else ""
         above = f"above the forward pass that uses {weight}, or"
         return f"Call {function}(), which modifies it, only {above} {below}" if function else f"Do it {below}"
-    move = f"Move {_block(subject, changed)}, {_of_one(subject, changed, weight) or below}"
+    what, first = _block(subject, changed)
+    later = f"Move {what}, {_of_one(subject, changed, weight, first) or below}"
     if subject.leaf is None or subject.leaf.owner or subject.leaf.kind != "parameter":
-        return move
-    return f"{move} If this loss should not train {weight}, compute with it under torch.no_grad()."
+        return later
+    return f"{later} If this loss should not train {weight}, compute with it under torch.no_grad()."
 
 
-def _block(subject: Subject, changed: Changed) -> str:
-    """The statement that changes a tensor, with the condition around it that would be left empty."""
+def _block(subject: Subject, changed: Changed) -> tuple[str, Place]:
+    """The statement that changes a tensor, with the condition around it that would be left empty; and its head."""
     level, first = subject.failure.user, changed.before
     body = level.body if level is not None else None
     arms = next((e.arms for e in (spots(body.node) if body else ()) if body and body.place(e.node) == first), ())
     inside = [arm for arm, _ in arms if level and not arm.lineno <= level.line <= (arm.end_lineno or 0)]
     if body is None or not inside or isinstance(inside[0], LOOPS):
-        return f"line {first.line}, `{first.text}`"
-    return f"lines {inside[0].lineno} to {inside[0].end_lineno}, the block around `{first.text}`"
+        return f"line {first.line}, `{first.text}`", first
+    text = f"lines {inside[0].lineno} to {inside[0].end_lineno}, the block around `{first.text}`"
+    return text, body.place(inside[0])
 
 
-def _of_one(subject: Subject, changed: Changed, weight: str) -> str:
-    """Below which backward a statement goes, where only one follows it in the function."""
+def _of_one(subject: Subject, changed: Changed, weight: str, block: Place) -> str:
+    """Below which backward a statement, or its block, goes, where only one follows it in the function."""
     level, first = subject.failure.user, changed.before
     calls = [place for _, place in backward_roots(level.body)] if level and level.body else []
     later = [place for place in calls if place.file == first.file and place.line > first.line]
     if level is None or later != [level.place]:
         return ""
-    return f"below line {level.line}, `{level.place.text}`, which needs the original {weight}."
+    edit = move(block, "below", level.place)
+    return f"below line {level.line}, `{level.place.text}`, which needs the original {weight}{edit}."
 
 
 def _state(subject: Subject, changed: Changed) -> str:
     """The attribute that holds a tensor without history, a buffer or a running statistic, all or a part of which is
     changed; empty if it is none."""
     node = parsed(changed.name)
-    while isinstance(node, ast.Subscript) and not _is_entry(changed, node):
+    while isinstance(node, ast.Subscript) and not is_entry(changed, node):
         node = node.value
     if not isinstance(node, ast.Attribute) or subject.saved.requires_grad:
         return ""
@@ -378,9 +260,10 @@ def _written_anew(changed: Changed, subject: Subject) -> str | None:
     statement = statement_at(body, changed.place.line)
     fixed, out = without_inplace(text), _OUT.search(text)
     if fixed:
-        return f"Remove inplace=True: {fixed}"
+        return f"Remove inplace=True: {fixed}{_instead(body, statement, fixed)}"
     if out and isinstance(statement, ast.Expr):
-        return f"Write {out[1]} = {_OUT.sub('', text)}: that creates a new tensor."
+        made = f"{out[1]} = {_OUT.sub('', text)}"
+        return f"Write {made}{_instead(body, statement, made)}: that creates a new tensor."
     if body is None or statement is None or (changed.scene and changed.scene.call and "." not in name):
         return None
     if fills(statement, name) and loop_facts(body, changed.place.line) is not None:
@@ -389,19 +272,21 @@ def _written_anew(changed: Changed, subject: Subject) -> str | None:
         return _same_part(body, statement, name)
     if reads_itself(statement, name):
         return _from_copy(body, name, _saved_as_result(subject))
-    instead = out_of_place(body, statement.lineno)
-    if instead:
-        return f"Write {instead}: that creates a new tensor and leaves the saved one unchanged."
-    if (
-        isinstance(statement, ast.AugAssign)
-        and type(statement.op) in OPERATORS
-        and _is_entry(changed, statement.target)
-    ):
+    if new := out_of_place(body, statement.lineno):
+        edit = _instead(body, statement, new)
+        return f"Write {new}{edit}: that creates a new tensor and leaves the saved one unchanged."
+    if isinstance(statement, ast.AugAssign) and type(statement.op) in OPERATORS and is_entry(changed, statement.target):
         value = body.text(statement.value)
         value = f"({value})" if isinstance(statement.value, ast.BinOp | ast.IfExp | ast.Compare) else value
         target = body.text(statement.target)
-        return f"Assign a new tensor: {target} = {target} {OPERATORS[type(statement.op)]} {value}."
+        new = f"{target} = {target} {OPERATORS[type(statement.op)]} {value}"
+        return f"Assign a new tensor: {new}{_instead(body, statement, new)}."
     return _expression_anew(changed)
+
+
+def _instead(body: Body | None, statement: ast.stmt | None, code: str) -> Edit | str:
+    """What writes a code in place of a statement; nothing for one that is shortened."""
+    return instead(body, statement, code) if body is not None and statement is not None and "…" not in code else ""
 
 
 def _same_part(body: Body, statement: ast.stmt, name: str) -> str | None:
@@ -409,15 +294,16 @@ def _same_part(body: Body, statement: ast.stmt, name: str) -> str | None:
     if not isinstance(statement, ast.Assign) or not reads(statement.value, name):
         return None
     written = [ast.unparse(each).replace(f"{name}[", "new[", 1) for each in statement.targets]
-    value = body.text(statement.value)
+    new = [f"new = {name}.clone()", f"{' = '.join(written)} = {ast.unparse(statement.value)}", f"{name} = new"]
+    value, edit = body.text(statement.value), instead(body, statement, "\n".join(new))
     if value.endswith("…"):
         return (
             f"Write into a copy that becomes the next {name}: new = {name}.clone() above line {statement.lineno}, "
-            f"{' = '.join(written)} = ... there, and {name} = new below it."
+            f"{' = '.join(written)} = ... there, and {name} = new below it{edit}."
         )
     return (
         f"On line {statement.lineno}, write into a copy that becomes the next {name}: new = {name}.clone(); "
-        f"{' = '.join(written)} = {value}; {name} = new."
+        f"{' = '.join(written)} = {value}; {name} = new{edit}."
     )
 
 
@@ -440,14 +326,26 @@ def _from_copy(body: Body, name: str, as_result: bool) -> str:
     """The same computed from copies of what these statements read; of the whole first, if what made it has saved it."""
     every = [each for each in statements(body.node) if isinstance(each, ast.Assign) and reads_itself(each, name)]
     copies = [(each, _Copying(name).visit(copy.deepcopy(each.value))) for each in every]
-    new = [f"`{ast.unparse(ast.Assign(e.targets, v, lineno=0))}` on line {e.lineno}" for e, v in copies]
-    first = f" And put `{name} = {name}.clone()` above line {every[0].lineno}, as what created it saved it too."
-    return f"Compute it from a copy: write {listed(new)}.{first if as_result else ''}"
+    new = [(each, ast.unparse(ast.Assign(each.targets, value, lineno=0))) for each, value in copies]
+    texts = [f"`{code}` on line {each.lineno}{instead(body, each, code)}" for each, code in new]
+    copied, place = f"{name} = {name}.clone()", body.place(every[0])
+    first = (
+        f" And put `{copied}` above line {place.line}, as what created it saved it too{put(copied, 'above', place)}."
+    )
+    return f"Compute it from a copy: write {listed(texts)}.{first if as_result else ''}"
 
 
-def on_lines(new: Mapping[int, str]) -> str:
-    """Say what to write on each line: "on line 14, write `a = 1` and on line 15, write `b = 2`"."""
-    return listed([f"on line {line}, write `{code}`" for line, code in new.items()], len(new))
+def on_lines(new: Mapping[int, str], file: str = "") -> str:
+    """Say what to write on each line of a file: "on line 14, write `a = 1` and on line 15, write `b = 2`"."""
+    edits = {line: write(lines_of(file, line), code) if file else "" for line, code in new.items()}
+    return listed([f"on line {line}, write `{code}`{edits[line]}" for line, code in new.items()], len(new))
+
+
+def first_statement(body: Body) -> Place | None:
+    """The statement at which a function, a class or a module begins, below its docstring."""
+    inside = body.node.body
+    is_text = isinstance(inside[0], ast.Expr) and isinstance(inside[0].value, ast.Constant)
+    return next((body.place(each) for each in inside[is_text:]), None)
 
 
 def too(lines: Sequence[int]) -> str:
@@ -474,20 +372,11 @@ def _all_anew(changes: Sequence[Changed]) -> str | None:
     forms = [out_of_place(body, each.place.line) for body, each in zip(bodies, changes, strict=True)]
     if len(forms) > _MOST or not all(forms):
         return None
-    lines = listed([f"`{form}` on line {each.place.line}" for form, each in zip(forms, changes, strict=True)])
+    every = [(form, body, each.place.line) for form, body, each in zip(forms, bodies, changes, strict=True)]
+    lines = listed(
+        [f"`{form}` on line {line}{_instead(body, statement_at(body, line), form or '')}" for form, body, line in every]
+    )
     return f"Write {lines}: that creates new tensors and leaves the saved one unchanged."
-
-
-def _is_entry(changed: Changed, target: ast.expr) -> bool:
-    """Whether an expression is an entry of a container, not a part of a tensor."""
-    if not isinstance(target, ast.Subscript):
-        return False
-    holder = changed.scene.section.value(dotted(target.value) or "") if changed.scene else None
-    return type(holder) in (list, dict) or (not is_tensor(holder) and _is_key(target.slice))
-
-
-def _is_key(index: ast.expr) -> bool:
-    return isinstance(index, ast.Constant) and isinstance(index.value, str)
 
 
 def _expression_anew(changed: Changed) -> str | None:
@@ -497,12 +386,16 @@ def _expression_anew(changed: Changed) -> str | None:
             method.endswith("_") and not method.startswith("_") and method not in _WITHOUT_NAMESAKE
         ):
             new = changed.segment.replace(f".{method}(", f".{method[:-1]}(", 1)
-            if _is_of_hook(changed):
-                return f"Return a new tensor from the hook: return {new}."
             body = changed.scene.section.body if changed.scene else None
-            if _is_thrown_away(statement_at(body, *changed.place.position), changed.segment):
+            statement = statement_at(body, *changed.place.position)
+            if _is_of_hook(changed):
+                edit = _instead(body, statement, f"return {new}")
+                return f"Return a new tensor from the hook: return {new}{edit}."
+            if _is_thrown_away(statement, changed.segment):
                 return None
-            return f"Write {new} instead of {changed.segment}: that creates a new tensor."
+            inside = body is not None and changed.segment in body.lines[changed.place.line - 1]
+            edit = change(changed.place, changed.segment, new) if inside else ""
+            return f"Write {new} instead of {changed.segment}{edit}: that creates a new tensor."
     return None
 
 
@@ -542,10 +435,11 @@ def every_time(body: Body, statement: ast.stmt, name: str, *, asking: bool = Tru
 
     asking: whether the condition has to ask for what is kept there.
     """
-    if (above := early_return(body, name, statement.lineno)) is not None:
-        first, last = above.lineno, above.end_lineno
+    if (early := early_return(body, name, statement.lineno)) is not None:
+        first, last = early.lineno, early.end_lineno
         lines = f"line {first}" if first == last else f"lines {first} {'and' if last == first + 1 else 'to'} {last}"
-        return f"remove {lines}, `{body.text(above)}`{' and its return' if first != last else ''}"
+        gone = remove(lines_of(body.file, *range(first, (last or first) + 1)))
+        return f"remove {lines}, `{body.text(early)}`{' and its return' if first != last else ''}{gone}"
     arms = next((each.arms for each in spots(body.node) if each.node is statement), ())
     around = next((each for each, label in reversed(arms) if isinstance(each, ast.If) and label == "body"), None)
     if around is None or around.orelse or not isinstance(statement, ast.Assign):
@@ -556,25 +450,40 @@ def every_time(body: Body, statement: ast.stmt, name: str, *, asking: bool = Tru
     if not asks or reads(statement.value, name):
         return ""
     if around.lineno == statement.lineno:
-        return f"write `{body.text(statement)}` on line {statement.lineno}, without the condition"
-    return f"remove line {around.lineno}, `{body.text(around)}`, and dedent the lines inside it"
+        text = body.text(statement)
+        return f"write `{text}` on line {statement.lineno}, without the condition{write(body.place(around), text)}"
+    gone = unwrap(body.place(around))
+    return f"remove line {around.lineno}, `{body.text(around)}`, and dedent the lines inside it{gone}"
 
 
 def removed(*places: Place) -> str:
     """How statements go: `remove lines 12 and 14`. An `if` or `with` of which they are all goes along; where they are
     all of another block, `write `pass` on line 12`."""
+    return "".join(_removal(*places))
+
+
+def without(*places: Place) -> str:
+    """The edits with which statements go."""
+    return _removal(*places)[1]
+
+
+def _removal(*places: Place) -> tuple[str, str]:
     found = [read_at(each) for each in places]
     going, gone, left = [statement for _, statement in found], dict[str, None](), dict[str, None]()
+    edits = dict[Edit, None]()
     for place, (body, statement) in zip(places, found, strict=True):
         whole = _whole(body, statement, going) if body is not None and statement is not None else None
         first, last = (whole.lineno, whole.end_lineno or 0) if whole is not None else (place.line, place.last)
         lines = [f"{first} to {last}" if last > first + 1 else str(each) for each in range(first, last + 1)]
-        (gone if whole is not None or statement is None else left).update(dict.fromkeys(lines))
-    return " and ".join(
+        goes = whole is not None or statement is None
+        (gone if goes else left).update(dict.fromkeys(lines))
+        edits[remove(lines_of(place.file, *range(first, last + 1))) if goes else write(place, "pass")] = None
+    text = " and ".join(
         f"{how} line{'s' * (len(lines) > 1 or any(' ' in each for each in lines))} {listed(list(lines), len(lines))}"
         for how, lines in (("write `pass` on", left), ("remove", gone))
         if lines
     )
+    return text, "".join(map(str, edits))
 
 
 def _whole(body: Body, statement: ast.stmt, going: Sequence[ast.stmt | None]) -> ast.stmt | None:

@@ -14,6 +14,7 @@ from backsight.source import Body, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, statements
 from backsight.source.definitions import gathers
+from backsight.source.edits import write
 from backsight.source.imports import library, meaning
 from backsight.story.sections import Section, followed
 from backsight.text import listed
@@ -50,19 +51,20 @@ def in_pytorch(
         of each, "f" for floating point, and those that hold a list of tensors, which are "several".
     further: the other functions that it goes through.
     """
-    edits, left = dict[str, str](), dict[str, list[str]]()
+    edits, left, marks = dict[str, str](), dict[str, list[str]](), dict[str, str]()
     for part in (Part(body, start, frozenset({converted})), *further):
         edit = _InPyTorch(converted, (arrays or {}) if part.body is body else {})
         of = "" if part.body.file == body.file else f" of {Path(part.body.file).name}"
         for each, new in _rewritten(part, edit):
             edits[f"line {each.lineno}{of}"] = new
+            marks[f"line {each.lineno}{of}"] = str(write(part.body.place(each), new))
             left |= {f"line {each.lineno}{of}": edit.unknown} if edit.unknown else {}
     if not edits or len(edits) > _MOST:
         return ""
     return "; ".join(
         f"on {line}, use a PyTorch operation instead of {listed(left[line], 3)}"
         if line in left
-        else (f"`{new}` will do on {line}" if left else f"on {line}, write `{new}`")
+        else (f"`{new}` will do on {line}" if left else f"on {line}, write `{new}`{marks[line]}")
         for line, new in edits.items()
     )
 

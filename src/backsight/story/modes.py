@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -14,6 +15,7 @@ from backsight.source import Body, Place, assignments, calls_of, function_at, pa
 from backsight.source.bindings import spots
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, is_constant, last_name, statements
 from backsight.source.cut_rules import grad_mode
+from backsight.source.edits import put, remove, write
 from backsight.story.evaluated import Variables, truth_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
@@ -117,6 +119,19 @@ def is_sure(level: Variables, off: Disabled) -> bool:
         return len(told) == 1 and truth_of(level, told[0]) is wanted
     held = level.value(dotted(node) or "")
     return off.is_decorator or type(held) in (torch.no_grad, torch.inference_mode)
+
+
+_INFERENCE = re.compile(r"(?<![\w.])(torch\.)?inference_mode(\((mode=)?(True)?\))?(?![\w(])")
+
+
+def without_inference(head: str) -> str:
+    """Return a `with` or decorator with `torch.no_grad()` for inference mode; the same if it has none."""
+    return _INFERENCE.sub("torch.no_grad()", head)
+
+
+def headed(place: Place, head: str) -> str:
+    """Return the edit that writes another `with` or decorator, whichever stands there."""
+    return f"{remove(place)}{put(head, 'above', place)}" if head.startswith("@") else str(write(place, head))
 
 
 def _contexts(body: Body, line: int) -> Iterator[tuple[Place, ast.expr, bool]]:

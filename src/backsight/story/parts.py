@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from backsight.source import LoopFacts, loop_facts, parsed, statement_at
 from backsight.source.bindings import spots, uses
 from backsight.source.body import Body, callee, dotted, expressions, statements
+from backsight.source.edits import put, write
+from backsight.source.rewriting import rewritten
 from backsight.text import listed
 
 _RANGES = frozenset({"range", "trange"})
@@ -95,21 +97,39 @@ def in_a_list(body: Body, statement: ast.stmt, name: str) -> str:
     later = [each for each in inside if each.lineno > statement.lineno]
     if {*read} == {f"{name}[{index}]"} and "…" not in value and not _read_in(body, later, facts, name):
         parts = f"{name.rpartition('.')[2]}_parts"  # each pass reads only what it replaces: that may stay as it is
+        joined = f"{name} = torch.stack({parts}{dim})"
+        edits = f"{put(f'{parts} = []', 'above', facts.loop)}{write(body.place(statement), f'{parts}.append({value})')}"
         return (
             f"Collect the new parts of {name} in a list: put {parts} = [] above line {facts.loop.line}, "
             f"{parts}.append({value}) on line {statement.lineno} instead of filling {name}[{index}], and, after the "
-            f"loop, {name} = torch.stack({parts}{dim})."
+            f"loop, {joined}{edits}{put(joined, 'beside', facts.loop)}."
         )
     first = [each for each in statements(body.node) if each.lineno < facts.loop.line and fills(each, name)]
     start = [_first_part(body, each) for each in first] or [_untouched(statement.targets[0])]
     if len(start) > 1 or not start[0]:
         return f"Collect the parts in a list, read them from it in the loop too, and join them after it: {joined}."
     entries = listed([f"{_of_list(text)} for {text}" for text in read], 4)
+    edits = f"{put(f'parts = {start[0]}', 'above', facts.loop)}{put(joined, 'beside', facts.loop)}"
+    edits += _read_from_list(body, statement, name, inside)
     return (
         f"Collect the parts in a list: put parts = {start[0]} before the loop, parts.append("
         f"{_of_list(body.text(statement.value), name)}) on line {statement.lineno} instead of filling "
-        f"{name}[{index}]; read {entries}; and join them after the loop: {joined}."
+        f"{name}[{index}]; read {entries}; and join them after the loop: {joined}{edits}."
     )
+
+
+def _read_from_list(body: Body, statement: ast.Assign, name: str, inside: Sequence[ast.stmt]) -> str:
+    """What appends a part to the list instead of filling it, and reads the others from there."""
+    value = ast.unparse(_Listed(name).visit(copy.deepcopy(statement.value)))
+    edits = str(write(body.place(statement), f"parts.append({value})"))
+    for each in inside:
+        parts = [node for node in expressions(each) if isinstance(node, ast.Subscript) and dotted(node.value) == name]
+        read: dict[ast.expr, str] = {
+            node: _of_list(body.text(node)) for node in parts if isinstance(node.ctx, ast.Load)
+        }
+        if each.lineno < statement.lineno and read:
+            edits += str(write(body.place(each), rewritten(body, each, read)))
+    return edits
 
 
 def _first_part(body: Body, statement: ast.stmt) -> str:

@@ -6,7 +6,7 @@ import ast
 import copy
 import re
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 import torch
@@ -17,6 +17,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, stored_arguments, target_names, uses
 from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.definitions import values_of
+from backsight.source.edits import OR, lines_of, move, on_line, put, remove, repeat, wrap, write
 from backsight.source.keeping import decorator_that_keeps
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.anew import each_detached
@@ -24,10 +25,11 @@ from backsight.story.carrier import Carrier
 from backsight.story.case import Case, loops
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
-from backsight.story.fixes import every_time, on_lines
+from backsight.story.fixes import every_time
 from backsight.story.holders import below, made_in, results_in, terms, ways_into
 from backsight.story.joints import is_of_this_pass, joint_of, passes_before
 from backsight.story.memory import is_module, is_tensor, needs_gradient
+from backsight.story.modes import headed
 from backsight.story.ratios import ratio_of_one
 from backsight.story.sections import methods_of
 from backsight.story.stepping import optimizer_steps, steps_in
@@ -47,10 +49,13 @@ def recomputed(found: Carrier) -> str:
         body, statement = read_at(found.stored)
         single = isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)
         cut = as_values(body, statement) if single and name == found.variable else ""
+        alone = (
+            f" {OR}If it need not train them, write `{cut}` there{write(found.stored, cut) if found.stored else ''}."
+        )
         return _untrained(found) or (
             f"Compute {name} in forward, each time it is used: it depends on parameters that are trained, and line "
             f"{found.stored.line if found.stored else ''} of __init__ runs only once."
-            f"{f' If it need not train them, write `{cut}` there.' if cut else ''}"
+            f"{alone if cut else ''}"
         )
     if other := detached_for(case, nodes):
         return other
@@ -71,11 +76,14 @@ def recomputed(found: Carrier) -> str:
     used = _in_method_of(found)
     again = computed_again(case, name, "self") if used else ""
     if used and again:
-        return f"Compute {name} each time it is used: put `{again}` above line {used.line}.{other}"
+        edit = put(again, "above", used)
+        return f"Compute {name} each time it is used: put `{again}` above line {used.line}{edit}.{other}"
     if rows := _embedded(found):
         return rows
     if again := computed_again(case, name):
-        return f"Recompute {name} at the start of each iteration: {again}.{other}"
+        facts = next(iter(loops(case.failure.user)), None) if case.failure.user is not None else None
+        below_it = put(again, "below", facts.loop) if facts is not None else ""
+        return f"Recompute {name} at the start of each iteration: {again}{below_it}.{other}"
     return f"Recompute {name} in each iteration, inside the loop that uses it.{other}"
 
 
@@ -116,10 +124,12 @@ def _apart(found: Carrier, level: Level) -> str:
     trained = {id(p) for each in optimizers for p in parameters(cast(torch.optim.Optimizer, each))}
     inside = set(below(case.graph, found.nodes))
     if trained and not trained & {id(leaf.tensor()) for leaf in case.graph.leaves if leaf.node in inside}:
-        return f"Its optimizer does not train what computes {name}. On line {first.line}, write {cut}."
+        return (
+            f"Its optimizer does not train what computes {name}. On line {first.line}, write {cut}{write(first, cut)}."
+        )
     return (
-        f"If line {first.line} should not train what computes {name}, write {cut}. If it should, add the losses and "
-        "call backward once."
+        f"If line {first.line} should not train what computes {name}, write {cut}{write(first, cut)}. {OR}If it "
+        "should, add the losses and call backward once."
     )
 
 
@@ -144,7 +154,18 @@ def into_function(found: Carrier) -> str:
     which = f"line {ordered[0]}, `{text}`," if len(ordered) == 1 else f"lines {listed([*map(str, ordered)])}"
     names = listed([*dict.fromkeys(lines[each] for each in ordered)])
     where = f", above line {first}" if first else ""
+    if (
+        inner is not None
+        and inner.body is not None
+        and inner.body.file == level.body.file
+        and inner.body.name != _LAMBDA
+    ):
+        goes = repeat if is_read else move
+        where += str(goes(lines_of(level.body.file, *ordered), "above", inner.body.place(inner.body.node.body[0])))
     return f"{verb} {which} {into} {found.function}(){where}, so that each call recomputes {names}."
+
+
+_LAMBDA = "<lambda>"
 
 
 def stored_at(case: Case, name: str) -> Place | None:
@@ -191,7 +212,7 @@ def detached_for(case: Case, nodes: Sequence[int]) -> str:
         if case.receiver and set(made) & set(nodes):
             edits = each_detached(level.body, case.receiver, level.line, name)
         if edits and not ways_into(graph, behind, made):
-            on = on_lines(edits)
+            on = _on_lines(level.body.file, edits)
             return (
                 f"{on[0].upper()}{on[1:]}: {steps[0].call} trains nothing that {name} is computed from, so this "
                 "backward need not go there."
@@ -237,10 +258,11 @@ def _embedded(found: Carrier) -> str:
     if len(batch) != 1 or statement is None:
         return ""
     new = rewritten(body, statement, {call: body.text(call.args[0])})
+    embed, first = f"{batch[0]} = {module}({batch[0]})", level.body.place(loop.body[0])
     return (
-        f"Keep the raw rows in the dataset, and embed each batch: on line {statement.lineno}, write "
-        f"`{new}`, and put `{batch[0]} = {module}({batch[0]})` above line {loop.body[0].lineno}. (With detach(), "
-        f"{dotted(call.func)} would not be trained.)"
+        f"Keep the raw rows in the dataset, and embed each batch: {on_line(body.place(statement), new)}, and put "
+        f"`{embed}` above line {first.line}{put(embed, 'above', first)}. (With detach(), {dotted(call.func)} would not "
+        "be trained.)"
     )
 
 
@@ -265,8 +287,10 @@ def uncached(made: Place | None) -> str:
     body = body_around(made.file, made.line) if made else None
     if body is None or (keeping := decorator_that_keeps(body)) is None:
         return ""
-    line, text = keeping[0].lineno, ast.unparse(keeping[0])
-    return f"write `@property` on line {line}" if "cached_property" in text else f"remove line {line}, `@{text}`"
+    place, text = body.place(keeping[0]), ast.unparse(keeping[0])
+    if "cached_property" in text:
+        return f"write `@property` on line {place.line}{headed(place, '@property')}"
+    return f"remove line {place.line}, `@{text}`{remove(place)}"
 
 
 def _untrained(found: Carrier) -> str:
@@ -287,9 +311,19 @@ def _untrained(found: Carrier) -> str:
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     plain = len(targets) == 1 and not isinstance(targets[0], ast.Tuple) and any(is_tensor(each) for each in held)
     new = as_values(body, statement) if plain or isinstance(statement, ast.Return) else ""
-    if new:
-        return f"No optimizer trains anything it is computed from: on line {place.line}, write `{new}`."
-    return f"No optimizer trains anything it is computed from: put line {place.line} inside `with torch.no_grad():`."
+    how = on_line(place, new) if new else _unrecorded(place)
+    return f"No optimizer trains anything it is computed from: {how}."
+
+
+def _unrecorded(place: Place) -> str:
+    under = "with torch.no_grad():"
+    return f"put line {place.line} inside `{under}`{wrap(place, under)}"
+
+
+def _on_lines(file: str, new: Mapping[int, str]) -> str:
+    """Say what to write on each line of a file."""
+    places = lines_of(file, *new)
+    return listed([on_line(at, code) for at, code in zip(places, new.values(), strict=True)], len(new))
 
 
 def _made_at(case: Case, made: Line) -> list[int]:
@@ -312,10 +346,10 @@ def _as_parameter(found: Carrier) -> str:
         return ""
     value, call = body.text(statement.value), body.text(inner[0])
     rest = value.replace(call, body.text(inner[0].args[0]), 1)
+    new = f"{body.text(statement.targets[0])} = {body.text(inner[0].func)}({rest})"
     return (
-        f"Put the whole value into the parameter: {body.text(statement.targets[0])} = "
-        f"{body.text(inner[0].func)}({rest}). As it is, the nn.Parameter inside is registered nowhere, and no "
-        "optimizer trains it."
+        f"Put the whole value into the parameter: {new}{write(body.place(statement), new)}. As it is, the nn.Parameter "
+        "inside is registered nowhere, and no optimizer trains it."
     )
 
 
@@ -338,11 +372,12 @@ def _inside_loop(found: Carrier) -> str:
     if not own and made is not None and "." in name and made == (again_at := stored_at(case, name)):
         inside = f"compute {name} inside the loop, as line {again_at.line} does"
         if again := computed_again(case, name):
-            inside = f"compute it inside the loop: put `{again}` below line {facts.loop.line}"
+            edit = put(again, "below", facts.loop)
+            inside = f"compute it inside the loop: put `{again}` below line {facts.loop.line}{edit}"
     if plain := _without_graph(found, own):
-        return plain if ratio_of_one(case.graph, nodes) else f"{plain} Otherwise, {inside}."
+        return plain if ratio_of_one(case.graph, nodes) else f"{plain} {OR}Otherwise, {inside}."
     if added := _added(case, level, facts.loop):
-        return f"{added} Or {inside}."
+        return f"{added} {OR}Or {inside}."
     return f"{inside[0].upper()}{inside[1:]}.{_otherwise(case, nodes)}"
 
 
@@ -367,9 +402,10 @@ def _values_of_held(found: Carrier, made: Place) -> str:
         return ""
     leaves = [leaf.label for leaf in graph.leaves if leaf.node in below(graph, found.nodes)]
     name, why = listed([*computed.values()]), f"{listed(leaves, 3)} require{'s' * (len(leaves) == 1)} grad"
+    has = "has" if len(new) == 1 else "have"
     return (
-        f"To use its values only, {on_lines(new)}: {name} {'has' if len(new) == 1 else 'have'} a graph because {why}. "
-        f"To compute {name} again would not do, because {listed(built, 2)} keep{'s' * (len(built) == 1)} the old graph."
+        f"To use its values only, {_on_lines(made.file, new)}: {name} {has} a graph because {why}. To compute {name} "
+        f"again would not do, because {listed(built, 2)} keep{'s' * (len(built) == 1)} the old graph."
     )
 
 
@@ -387,9 +423,10 @@ def each_again(level: Level | None, loss: str) -> str:
         if level is None or body is None or value != loss or not loop.lineno < level.line <= (loop.end_lineno or 0):
             continue
         if key and len(made) == 1 and isinstance(made[0], ast.Call):
+            again, first = f"{loss} = {body.text(made[0])}[{key}]", body.place(loop.body[0])
             return (
-                f"Recompute {loss} in each iteration, because the step changes the weights: put `{loss} = "
-                f"{body.text(made[0])}[{key}]` above line {loop.body[0].lineno}."
+                f"Recompute {loss} in each iteration, because the step changes the weights: put `{again}` above line "
+                f"{first.line}{put(again, 'above', first)}."
             )
     return ""
 
@@ -404,14 +441,15 @@ def _without_graph(found: Carrier, own: bool) -> str:
     if not trained or facts is None:
         return ""
     once = made if made is not None and "." in name and made == stored_at(case, name) else None
-    block = f"put line {made.line} inside `with torch.no_grad():`" if made is not None else ""
+    block = _unrecorded(made) if made is not None else ""
     if len(found.names) > 1:
         detached = f"{', '.join(found.names)} = {', '.join(f'{each}.detach()' for each in found.names)}"
         alone = own and {found.made_of(each) for each in _first_of(found)} == {made}
         other = block if alone else "compute them under torch.no_grad()"
-        how = f"put `{detached}` before line {facts.loop.line}, or {other}"
+        how = f"put `{detached}` before line {facts.loop.line}{put(detached, 'above', facts.loop)}, {OR}or {other}"
     elif is_tensor(found.level.value(name)) or "[" in name:
-        how = f"put {name} = {name}.detach() before line {facts.loop.line}, or "
+        new = f"{name} = {name}.detach()"
+        how = f"put {new} before line {facts.loop.line}{put(new, 'above', facts.loop)}, {OR}or "
         how += block if once else "compute it under torch.no_grad()"
     elif own:
         how = block
@@ -455,10 +493,11 @@ def _added(case: Case, level: Level, at: Place) -> str:
     if any(loop.lineno <= line <= last for line in steps) or (case.earlier and case.earlier.mark <= stepped):
         return ""
     total = next(each for each in ("total", "total_loss", "sum_of_losses", "summed") if each not in level.variables)
+    zero, add, call = f"{total} = 0.0", f"{total} = {total} + {simple(level.receiver)}", f"{total}.backward()"
     return (
-        f"No optimizer steps in the loop, so add the losses and call backward once: put `{total} = 0.0` before line "
-        f"{loop.lineno}, write `{total} = {total} + {simple(level.receiver)}` on line {level.line}, and put "
-        f"`{total}.backward()` below the loop, after line {last}."
+        f"No optimizer steps in the loop, so add the losses and call backward once: put `{zero}` before line "
+        f"{loop.lineno}{put(zero, 'above', at)}, write `{add}` on line {level.line}{write(level.place, add)}, and put "
+        f"`{call}` below the loop, after line {last}{put(call, 'beside', at)}."
     )
 
 
@@ -468,15 +507,17 @@ def _into_loop(level: Level, loop: Place, name: str, made: Place | None) -> str:
         return f"compute {name} inside the loop"
     lines = sorted({made.line, *_computed_along(level, made)})
     which = f"line {lines[0]}, `{made.text}`," if len(lines) == 1 else f"lines {listed([*map(str, lines)])}"
-    after = _after(level, lines, loop.line)
+    after, places = _after(level, lines, loop.line), lines_of(made.file, *lines)
     if any(not _is_data(level.value(each)) for statement in after for each in _bound(statement)):
-        return f"run {which} again at the start of the loop at line {loop.line}"  # what is built must stay
+        edit = repeat(places, "below", loop)  # what is built must stay
+        return f"run {which} again at the start of the loop at line {loop.line}{edit}"
     if after:
+        places += [Place(made.file, each.lineno, "") for each in after]
         parts = sorted({*lines, *(line for each in after for line in range(each.lineno, (each.end_lineno or 0) + 1))})
         whole = [*range(parts[0], parts[-1] + 1)] == parts
         which = f"lines {parts[0]} to {parts[-1]}" if whole else f"lines {listed([*map(str, parts)])}"
         which += f" (what {'is' if len(after) == 1 else 'was'} computed from line {lines[-1]} moves too)"
-    return f"move {which} inside the loop at line {loop.line}"
+    return f"move {which} inside the loop at line {loop.line}{move(places, 'below', loop)}"
 
 
 def _computed_along(level: Level, place: Place) -> dict[int, str]:

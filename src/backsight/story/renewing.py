@@ -5,28 +5,37 @@ from __future__ import annotations
 import ast
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import Any, cast
 
-from backsight.naming.plain import class_dict, namespace
-from backsight.naming.roots import is_user_class
-from backsight.source import Body, LoopFacts, Place, assignments, calls_of, loop_facts, parsed, read_at, statement_at
-from backsight.source.bindings import Use, bound, spots, uses
+from backsight.source import (
+    Body,
+    LoopFacts,
+    Place,
+    assignments,
+    backward_roots,
+    calls_of,
+    loop_facts,
+    parsed,
+    read_at,
+    statement_at,
+)
+from backsight.source.bindings import Use, are_alternatives, bound, spots, uses
 from backsight.source.body import blocks, body_around, callee, calls_in, dotted, expressions, statements
+from backsight.source.edits import OR, Edit, Where, change, instead, move, put, write
 from backsight.source.in_place import in_place
 from backsight.source.keeping import Keeping
-from backsight.source.rewriting import simple
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.carrier import Carrier
 from backsight.story.case import Case
-from backsight.story.failure import Level, method
-from backsight.story.fixes import every_time, on_lines
-from backsight.story.holders import below, results_in
+from backsight.story.failure import Level
+from backsight.story.fixes import every_time, first_statement, on_lines
+from backsight.story.histories import attributes_detached, detached_as, without_history
+from backsight.story.holders import below
 from backsight.story.joints import joint_of
-from backsight.story.memory import is_tensor
 from backsight.story.recomputing import as_values, recomputed, trained_without, uncached
-from backsight.story.sections import methods_of
+from backsight.story.sections import function_called, methods_of, run_by
 from backsight.story.stepping import optimizer_steps, steps_of_pass
 from backsight.story.stores import apart, held_as, stores
-from backsight.text import listed
+from backsight.text import as_code, listed
 from backsight.tracing import Line
 
 
@@ -45,15 +54,18 @@ def _cut(found: Carrier) -> str:
     if found.dropped is not None and (kept := _kept_copy(found, found.dropped)):
         return kept
     if found.waits is not None:
-        end = found.waits.end or found.waits.line
-        return f"Put `{detached(found)}` below line {end}, where {found.level.function}() goes on."
+        end, cut = found.waits.end or found.waits.line, detached(found)
+        where = f"below line {end}, where {found.level.function}() goes on"
+        return f"Put `{cut}` {where}{_put(cut, 'below', found.waits)}."
     leaf = next((each for each in case.graph.leaves if each.owner and each.name == f"{name} (overwritten)"), None)
     if leaf is not None and found.stored is not None:
+        body, statement = read_at(found.stored)
         change = in_place(found.level.body, name, found.stored.line) if found.level.body else None
+        new = f"with torch.no_grad(): {change or f'{name}.copy_(...)'}"
+        edit = instead(body, statement, new) if body is not None and statement is not None and change else ""
         return (
-            f"Keep {name} the leaf that {leaf.owner} updates, and modify it in place: `with torch.no_grad(): "
-            f"{change or f'{name}.copy_(...)'}`. Or give the result another name. {name}.detach() won't help: "
-            f"{leaf.owner} does not hold the new tensor."
+            f"Keep {name} the leaf that {leaf.owner} updates, and modify it in place: `{new}`{edit}. Or give the "
+            f"result another name. {name}.detach() won't help: {leaf.owner} does not hold the new tensor."
         )
     if found.function:
         return _in_function(found)
@@ -67,10 +79,11 @@ def _kept_copy(found: Carrier, dropped: Place) -> str:
     if body is None or call is None:
         return ""
     if found.inner in (dotted(callee(call)[0]), *map(dotted, call.args)):
-        return f"On line {dropped.line}, write `{found.inner} = {dropped.text}`."
+        new = f"{found.inner} = {dropped.text}"
+        return f"On line {dropped.line}, write `{new}`{_write(dropped, new)}."
     every = {each.lineno: (dotted(callee(call)[0]), body.text(each)) for each, call in copies_dropped(body)}
     if all(name and "." in name for name, _ in every.values()):
-        new = on_lines({line: f"{name} = {text}" for line, (name, text) in every.items()})
+        new = on_lines({line: f"{name} = {text}" for line, (name, text) in every.items()}, body.file)
         return f"{new[0].upper()}{new[1:]}."
     arguments = body.node.args.args if isinstance(body.node, ast.FunctionDef) else []
     around = [each for each in body.node.body if any(each.lineno <= line <= (each.end_lineno or 0) for line in every)]
@@ -79,10 +92,10 @@ def _kept_copy(found: Carrier, dropped: Place) -> str:
     of_class = any(each.node is body.node for each in methods_of(type(held)))
     if not (of_class and alone and len(arguments) == len(around) == 1):
         return ""
-    cut = _attributes_detached(arguments[0].arg, held)
+    cut = attributes_detached(arguments[0].arg, held)
     first, last = around[0].lineno, around[0].end_lineno or 0
     lines = f"lines {first} to {last}" if last > first else f"line {first}"
-    return f"Keep the copies: on {lines}, write `{cut}`." if cut else ""
+    return f"Keep the copies: on {lines}, write `{cut}`{write(body.place(around[0]), cut)}." if cut else ""
 
 
 def copies_dropped(body: Body) -> Iterator[tuple[ast.Expr, ast.Call]]:
@@ -101,20 +114,42 @@ def _in_function(found: Carrier) -> str:
     after = (each for each in statements(body.node) if each.lineno >= found.stored.line)
     if not any(Use(found.name, False) in uses(each) for each in after) and dotted(value) and statement:
         held = found.level.value(dotted(value) or "")
-        cut = _without_history(dotted(value) or "", held) or f"{dotted(value)}.detach()"
-        return f"Keep its values alone: on line {statement.lineno}, write `{found.name} = {cut}`."
-    at = min(found.read.line, found.stored.line)
-    return f"Detach it where {found.function}() begins with it: put `{detached(found)}` above line {at}."
+        cut = without_history(dotted(value) or "", held) or f"{dotted(value)}.detach()"
+        new = f"{found.name} = {cut}"
+        edit = instead(body, statement, new)
+        return f"Keep its values alone: on line {statement.lineno}, write `{new}`{edit}."
+    at, cut = min(found.read, found.stored, key=lambda each: each.line), detached(found)
+    where = f"above line {at.line}{_put(cut, 'above', at)}"
+    return f"Detach it where {found.function}() begins with it: put `{cut}` {where}."
+
+
+def _put(code: str, where: Where, at: Place) -> Edit | str:
+    """What puts a code above or below a line; nothing for one that is shortened, or said in words."""
+    return put(code, where, at) if _is_code(code) else ""
+
+
+def _write(at: Place, code: str) -> Edit | str:
+    """What writes a code at a line; nothing for one that is shortened, or said in words."""
+    body, statement = read_at(at)
+    return instead(body, statement, code) if body is not None and statement is not None and _is_code(code) else ""
+
+
+def _is_code(text: str) -> bool:
+    try:
+        ast.parse(as_code(text))
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def detached(found: Carrier) -> str:
     """The statements that cut the history of all that is carried alike."""
     if len(found.alike) > 1:
         cuts = (
-            _detached_as(f"each.{name.rpartition('.')[2]}", held_as(found.case.failure, name)) for name in found.names
+            detached_as(f"each.{name.rpartition('.')[2]}", held_as(found.case.failure, name)) for name in found.names
         )
         return f"for each in ({', '.join(found.alike)}): {'; '.join(cuts)}"
-    return "; ".join(_detached_as(name, _value(found, name)) for name in found.names)
+    return "; ".join(detached_as(name, _value(found, name)) for name in found.names)
 
 
 def _value(found: Carrier, name: str) -> object:
@@ -130,19 +165,46 @@ def _after_step(found: Carrier) -> str:
     inner = (
         within is not None and (facts is None or within.loop != facts.loop) and not _covers(within.loop, level.place)
     )
-    within_pass, every = steps_of_pass(level, facts), optimizer_steps(level)
+    within_pass, steps = steps_of_pass(level, facts), optimizer_steps(level)
     is_failing = level is found.case.failure.user
     but = f", and not in the loop at line {within.loop.line}" if inner and within else ""
-    often = "backward()" if is_failing and every and not within_pass else "step"  # which comes after the loop
+    cut = detached(found)
+    often = "backward()" if is_failing and steps and not within_pass else "step"  # which comes after the loop
     if not inner and not found.own and not found.name.startswith("self."):
-        if within_pass or (is_failing and not every):
-            return f"Detach after each step: {detached(found)}."
+        if within_pass or (is_failing and not steps):
+            ends = [*filter(None, (level.place, place)), *_along(level, within_pass)]
+            every = [max(ends, key=lambda each: each.line), *_instead_of(level)]
+            return f"Detach after each step: {cut}{''.join(str(_put(cut, 'below', each)) for each in every)}."
         last = max(filter(None, (level.place, place)), key=lambda each: each.line)  # the step is made within
-        return f"Detach after each {often}: put `{detached(found)}` below line {last.end or last.line}."
-    after = next((each for each in within_pass if each.line >= level.line), level.place)
+        where = f"below line {last.end or last.line}{_put(cut, 'below', last)}"
+        return f"Detach after each {often}: put `{cut}` {where}."
+    after = next((each for each in _along(level, within_pass) if each.line >= level.line), level.place)
     if often != "step":
-        return f"Detach after each {often}: put `{detached(found)}` below line {after.end or after.line}{but}."
-    return f"Detach once per step, after line {after.line}, {after.text}{but}: {detached(found)}."
+        where = f"below line {after.end or after.line}{but}{_put(cut, 'below', after)}"
+        return f"Detach after each {often}: put `{cut}` {where}."
+    return f"Detach once per step, after line {after.line}, {after.text}{but}: {cut}{_put(cut, 'below', after)}."
+
+
+def _along(level: Level, places: Sequence[Place]) -> list[Place]:
+    """Those of some statements of a function that run whenever the line does at which it is."""
+    arms = {each.node.lineno: each.arms for each in spots(level.body.node)} if level.body is not None else {}
+    own = arms.get(level.place.line, ())
+    return [each for each in places if own[: len(arms.get(each.line, ()))] == arms.get(each.line, ())]
+
+
+def _instead_of(level: Level) -> list[Place]:
+    """The statements of a function that run backward in a pass in which the line at which it is does not run."""
+    body, here = level.body, level.place
+    others = [place for _, place in backward_roots(body) if place.position < here.position] if body else []
+    every = {each.node.lineno: each for each in spots(body.node)} if body is not None else {}
+    found = list[Place]()
+    for place in others:
+        block = every[place.line].arms[-1:]
+        last = [*dict(blocks(block[0][0]))[block[0][1]]][-1] if block else None
+        leaves = isinstance(last, ast.Return | ast.Continue | ast.Raise)
+        if body is not None and (leaves or are_alternatives(body, place, here)):
+            found.append(place)
+    return found
 
 
 def _covers(loop: Place, place: Place) -> bool:
@@ -187,49 +249,8 @@ def _values_alone(found: Carrier) -> str:
     if len(calls) != 1 or loops_around != [loop_facts(level.body, level.line)] or not earlier:
         return ""
     new = as_values(body, statement)
-    return f"Keep its values alone: on line {statement.lineno}, write `{new}`." if new else ""
-
-
-def _detached_as(name: str, held: object) -> str:
-    """Return the statement that cuts the history of a variable which holds `held`: a tensor, or containers of some."""
-    if held is None:  # not to be read without running code
-        return f"{name} = {name}.detach()"
-    cut = _without_history(name, held)
-    whole = f"{name} = {cut}" if cut else _attributes_detached(name, held)
-    return whole or f"detach() every tensor that {name} holds"
-
-
-def _attributes_detached(name: str, held: object) -> str:
-    """The statements that cut the history of what an object of the user's holds; empty where one cannot be assigned."""
-    cls = type(held)
-    if not is_user_class(class_dict(cls).get("__module__")) or method(cls, "__setattr__") or issubclass(cls, tuple):
-        return ""
-    inside = {each: value for each, value in (namespace(held) or {}).items() if results_in(value)}
-    cuts = [(f"{name}.{each}", _without_history(f"{name}.{each}", value)) for each, value in inside.items()]
-    return "; ".join(f"{path} = {cut}" for path, cut in cuts) if all(cut for _, cut in cuts) else ""
-
-
-def _without_history(name: str, held: object, inner: str = "each") -> str | None:
-    """Return the expression for `held` without its history; None where it is not one line."""
-    if is_tensor(held):
-        return f"{name}.detach()"
-    if issubclass(type(held), tuple) and "_fields" in class_dict(type(held)):
-        fields: Any = class_dict(type(held))["_fields"]
-        own = zip(fields, tuple.__iter__(cast("tuple[object, ...]", held)), strict=True)
-        inside = {field: _without_history(f"{name}.{field}", value) for field, value in own if results_in(value)}
-        given = ", ".join(f"{field}={cut}" for field, cut in inside.items())
-        return f"{name}._replace({given})" if inside and all(inside.values()) else None
-    if not isinstance(held, (dict, list, tuple)) or type(held) not in (dict, list, tuple):
-        return None  # of a class of the user's, whose own code would run
-    values = [*held.values()] if isinstance(held, dict) else [*held]
-    each = "h" if values and is_tensor(values[0]) else inner
-    cuts = {_without_history(each, value, "") for value in values} if each else set()
-    cut = cuts.pop() if len(cuts) == 1 else None
-    if cut is None:
-        return None
-    if type(held) is dict:
-        return f"{{key: {cut} for key, {each} in {name}.items()}}"
-    return f"[{cut} for {each} in {name}]" if type(held) is list else f"tuple({cut} for {each} in {name})"
+    edit = instead(body, statement, new)
+    return f"Keep its values alone: on line {statement.lineno}, write `{new}`{edit}." if new else ""
 
 
 def _summed(found: Carrier) -> str:
@@ -238,10 +259,30 @@ def _summed(found: Carrier) -> str:
     name, facts = found.name, found.facts
     loop = statement_at(found.level.body, *facts.loop.position) if facts is not None else None
     ends = f", below line {loop.end_lineno}" if loop is not None else ""
+    once = facts is not None and found.level is found.case.failure.user and not steps_of_pass(found.level, facts)
+    later = move(found.level.place, "beside", facts.loop) if facts is not None and once else ""
     return (
-        f"Call backward on the loss of this iteration alone, and add its value to {name} with .detach() or .item(); or "
-        f"call {name}.backward() once, after the loop{ends}."
+        f"Call backward on the loss of this iteration alone, and add its value to {name} with .detach() or .item()"
+        f"{_of_iteration(found)}; {OR}or call {name}.backward() once, after the loop{ends}{later}."
     )
+
+
+def _of_iteration(found: Carrier) -> str:
+    """What adds a loss to a sum without its graph, and goes back from that loss alone."""
+    name, level, (body, statement) = found.name, found.level, read_at(found.stored)
+    value = added_to(statement, name) if statement is not None else None
+    before = found.stored is not None and found.stored.position < level.place.position
+    if body is None or level.body is None or statement is None or value is None or not before:
+        return ""
+    if body.node is not level.body.node or not level.place.text.startswith(f"{name}.backward("):
+        return ""
+    loss, made = value.id if isinstance(value, ast.Name) else "loss", ""
+    if not isinstance(value, ast.Name):
+        made = f"{loss} = {ast.unparse(value)}\n"
+        if any(use.name == loss for each in statements(body.node) for use in uses(each)):
+            return ""
+    new = rewritten(body, statement, {value: f"{loss}.detach()"})
+    return f"{instead(body, statement, made + new)}{change(level.place, f'{name}.backward', f'{loss}.backward')}"
 
 
 def _begun_anew(found: Carrier) -> str:
@@ -254,11 +295,13 @@ def _begun_anew(found: Carrier) -> str:
     outer = next((arm for arm, _ in spot.arms if arm.lineno > earlier.line), spot.node)
     value, why = added_to(spot.node, name), f": {name} then begins a graph of its own."
     if outer is spot.node and value is not None:
-        return f"On line {outer.lineno}, write `{name} = {body.text(value)}`{why}"
+        new = f"{name} = {body.text(value)}"
+        return f"On line {outer.lineno}, write `{new}`{_write(body.place(outer), new)}{why}"
     first = (each.node for each in every if each.node.lineno < earlier.line and name in bound(each.node))
     zero = next((each for each in first if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant)), None)
     start = body.text(zero) if zero is not None else f"{name} = 0"
-    return f"Put `{start}` above line {outer.lineno}, `{body.place(outer).text}`{why}"
+    place = body.place(outer)
+    return f"Put `{start}` above line {outer.lineno}, `{place.text}`{_put(start, 'above', place)}{why}"
 
 
 def added_to(statement: ast.stmt, name: str) -> ast.expr | None:
@@ -276,7 +319,9 @@ def added_to(statement: ast.stmt, name: str) -> ast.expr | None:
 def _of_container(found: Carrier) -> str:
     case, keeping, container = found.case, found.keeping, found.variable
     if keeping is None:  # in the loop that uses all of it
-        return f"Empty {container} at the start of each iteration, or add only detached results to it."
+        clear = f"{container}.clear()" if type(found.level.value(container)) in _CONTAINERS else ""
+        edit = put(clear, "below", found.facts.loop) if clear and found.facts is not None else ""
+        return f"Empty {container} at the start of each iteration{edit}, or add only detached results to it."
     if found.facts is not None:  # before the loop
         value = keeping.value or found.name
         if not trained_without(case, found.nodes[1:]):
@@ -287,16 +332,18 @@ def _of_container(found: Carrier) -> str:
         return _put_detached(found, container, keeping) + _too(found, container)
     if _is_read_below(keeping) and case.failure.user is not None:
         level = case.failure.user
-        steps = [each for each in steps_of_pass(level) if each.line >= level.line] or [level.place]
-        put = _cut_in(found, keeping) if not _trains_all(case, container) else ""
-        other = f" Or write `{put}`, if no step should train through it." if put else ""
+        steps = [each for each in _along(level, steps_of_pass(level)) if each.line >= level.line] or [level.place]
+        new = _cut_in(found, keeping) if not _trains_all(case, container) else ""
+        edit = _write(keeping.place, new)
+        other = f" {OR}Or write `{new}`{edit}, if no step should train through it." if new else ""
         held = held_as(case.failure, container)
-        cut = _detached_as(container, held)
+        cut = detached_as(container, held)
         if container.isidentifier() and not assignments(level.body, container):
             # it is another function's: to assign it would make a local one
             cut = cut.replace(" =", "[:] =", 1) if type(held) is list else cut
             cut = f"{container}.update({cut.partition(' = ')[2]})" if type(held) is dict else cut
-        return f"Detach once per step, after line {steps[0].line}, {steps[0].text}: {cut}.{other}"
+        where = f"after line {steps[0].line}, {steps[0].text}"
+        return f"Detach once per step, {where}: {cut}{_put(cut, 'below', steps[0])}.{other}"
     if keeping.replaces:
         return _put_detached(found, container, keeping)
     clear = _clearing(case.failure.user, container)
@@ -306,8 +353,8 @@ def _of_container(found: Carrier) -> str:
             "through them alone: detached, they would train nothing."
         )
     return (
-        f"If {container} should hold the results of one step only, empty it after each step{clear}. If it should keep "
-        f"older ones, put them into it detached: {_detached_at(found, keeping)}."
+        f"If {container} should hold the results of one step only, empty it after each step{clear}. {OR}If it should "
+        f"keep older ones, put them into it detached: {_detached_at(found, keeping)}."
     )
 
 
@@ -317,7 +364,8 @@ def _put_detached(found: Carrier, container: str, keeping: Keeping) -> str:
 
 def _detached_at(found: Carrier, keeping: Keeping) -> str:
     written = _cut_in(found, keeping)
-    return f"on line {keeping.place.line}, write `{written}`" if written else "x.detach(), not x"
+    edit = _write(keeping.place, written)
+    return f"on line {keeping.place.line}, write `{written}`{edit}" if written else "x.detach(), not x"
 
 
 _CONTAINERS = (list, dict, set, deque)
@@ -329,8 +377,9 @@ def _clearing(level: Level | None, container: str) -> str:
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, _CONTAINERS) else ()
     if level is None or type(value) not in _CONTAINERS or any(type(each) in _CONTAINERS for each in inside):
         return ""
-    after = next((each for each in steps_of_pass(level) if each.line >= level.line), level.place)
-    return f": put `{container}.clear()` below line {after.line}"
+    after = next((each for each in _along(level, steps_of_pass(level)) if each.line >= level.line), level.place)
+    code = f"{container}.clear()"
+    return f": put `{code}` below line {after.line}{put(code, 'below', after)}"
 
 
 def _trains_all(case: Case, container: str) -> bool:
@@ -382,33 +431,53 @@ def _is_read_below(keeping: Keeping) -> bool:
 def _written(found: Carrier) -> str:
     """A tensor into which each pass writes, and what else of its object it writes into."""
     body, statement = read_at(found.stored)
-    name = found.keeping.name if found.keeping else found.name
+    case, name = found.case, found.keeping.name if found.keeping else found.name
     if found.facts is not None:
         return _written_in_loop(found, found.facts)
     if body is None or not isinstance(statement, ast.Assign):
         return f"Drop the old graphs at the start of each pass: {found.name} = {found.name}.detach()."
     alike = written_alike(found)
-    fix = f"Drop the old graphs at the start of each pass: {'; '.join(f'{each} = {each}.detach()' for each in alike)}."
+    cuts = "; ".join(f"{each} = {each}.detach()" for each in alike)
+    begins = "Drop the old graphs at the start of each pass"
     if any(_is_read_back(body, each) for each in alike):
-        return fix
+        first = first_statement(body)
+        edit = put(cuts, "above", first) if first is not None and _runs_once(case, body) else ""
+        return f"{begins}: {cuts}{edit}."
+    fix = f"{begins}: {cuts}."
     inside = [each for each in statements(body.node) if _writes(each, name)]
     new = [text for each in inside if (text := as_values(body, each))]
+    edits = "".join(str(instead(body, each, text)) for each, text in zip(inside, new, strict=False))
     lines = [f"on line {each.lineno}, `{text}`" for each, text in zip(inside, new, strict=False)]
     values = listed(lines) if len(lines) > 1 else next(iter(new), "")
-    return f"{fix} Or store only values: {values}." if values else fix
+    return f"{fix} {OR}Or store only values: {values}{edits}." if values else fix
+
+
+def _runs_once(case: Case, body: Body) -> bool:
+    """Whether one statement of what runs backward calls a function, once in each pass."""
+    for level in case.failure.users:
+        every = [(each, call) for each in statements(level.body.node) for call in calls_in(each)] if level.body else []
+        ran = ((each, function_called(level, call)) for each, call in every)
+        calls = [each for each, given in ran if any(one.body.node is body.node for one in [*run_by(*given)][:1])]
+        if calls:
+            around = [loop_facts(level.body, each.lineno) for each in calls]
+            return around == [loop_facts(level.body, level.line)]
+    return False
 
 
 def _written_in_loop(found: Carrier, facts: LoopFacts) -> str:
     """A tensor from before a loop: where an iteration drops its graph, or makes it anew."""
     loop, (_, made) = statement_at(found.level.body, *facts.loop.position), read_at(facts.outside.get(found.name))
-    first = next((block[0].lineno for _, block in blocks(loop) if block), 0) if loop is not None else 0
+    first = next((block[0] for _, block in blocks(loop) if block), None) if loop is not None else None
     cuts = "; ".join(f"{each} = {each}.detach()" for each in written_alike(found))
-    fix = f"Drop the old graphs at the start of each iteration: put `{cuts}` above line {first}."
+    edit = put(cuts, "above", found.level.body.place(first)) if found.level.body and first is not None else ""
+    line = first.lineno if first is not None else 0
+    fix = f"Drop the old graphs at the start of each iteration: put `{cuts}` above line {line}{edit}."
     if not isinstance(made, ast.Assign) or [dotted(each) for each in made.targets] != [found.name]:
         return fix
+    edit = move(facts.outside[found.name], "below", facts.loop)
     return (
-        f"{fix} Or move line {made.lineno}, `{facts.outside[found.name].text}`, inside the loop at line "
-        f"{facts.loop.line}, if no iteration needs what an earlier one wrote."
+        f"{fix} {OR}Or move line {made.lineno}, `{facts.outside[found.name].text}`, inside the loop at line "
+        f"{facts.loop.line}{edit}, if no iteration needs what an earlier one wrote."
     )
 
 
@@ -452,7 +521,8 @@ def _cached(found: Carrier) -> str:
     through, beside = _owners(found.case, found.nodes)
     if not through and beside:
         cut = _cut_in(found, keeping)
-        how = f"On line {keeping.place.line}, write `{cut}`" if cut else "Compute it under torch.no_grad()"
+        written = f"On line {keeping.place.line}, write `{cut}`{_write(keeping.place, cut)}"
+        how = written if cut else "Compute it under torch.no_grad()"
         return f"{how}: {listed(beside)} trains nothing that {value} is computed from."
     every = (every_time(body, statement, keeping.name) if body and statement else "") or uncached(keeping.place)
     made = found.made.place if isinstance(found.made, Line) else found.made

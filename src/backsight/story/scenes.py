@@ -16,6 +16,7 @@ from backsight.source.bindings import target_names, uses
 from backsight.source.body import callee, dotted, statements
 from backsight.source.changes import memory_of
 from backsight.source.definitions import values_of
+from backsight.source.edits import write
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level, function_of
 from backsight.story.sections import (
@@ -202,7 +203,8 @@ class Shared(NamedTuple):
 
     @property
     def written(self) -> str:
-        return f"`{self.mended}` on line {self.place.line}" if self.mended else ""
+        edit = write(self.place, self.mended)
+        return f"`{self.mended}` on line {self.place.line}{edit}" if self.mended else ""
 
 
 def shared_by(section: Section, name: str) -> Iterator[Shared]:

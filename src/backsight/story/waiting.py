@@ -17,6 +17,7 @@ from backsight.source import Body, Place, assignments, function_at
 from backsight.source.bindings import uses
 from backsight.source.body import callee, expressions, functions, statements
 from backsight.source.coroutines import AsyncFor, AsyncFunctionDef, AsyncWith, Await
+from backsight.source.edits import move, put, unwrap, write
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, method
 from backsight.story.files import user_files
@@ -48,12 +49,19 @@ class Waiting(NamedTuple):
         if isinstance(body.node, AsyncFunctionDef):
             first = block.body[0] if isinstance(block, ast.With) else None
             if isinstance(first, ast.Expr) and first.lineno == at.line:
-                return f"Move line {at.line}, `{at.text}`, above line {off.place.line}, `{off.place.text}`"
-            return f"End the block of line {off.place.line} before line {at.line}, `{at.text}`"
-        remove = f"Remove line {off.place.line}, `{off.place.text}`, dedent the lines inside it"
+                above = f"above line {off.place.line}, `{off.place.text}`{move(at, 'above', off.place)}"
+                return f"Move line {at.line}, `{at.text}`, {above}"
+            rest = [body.place(each) for each in getattr(block, "body", ()) if each.lineno >= at.line]
+            edit = move(rest, "beside", off.place) if rest and rest[0].line == at.line else ""
+            return f"End the block of line {off.place.line} before line {at.line}, `{at.text}`{edit}"
+        remove = f"Remove line {off.place.line}, `{off.place.text}`, dedent the lines inside it{unwrap(off.place)}"
         if isinstance(block, ast.With) and block.items[1:]:
-            remove = f"Remove {off.text} from line {off.place.line}"
-        return f"{remove}, and put `@torch.no_grad()` above line {getattr(body.node, 'lineno', 0)}"
+            others = [each for each in block.items if body.text(each.context_expr) != off.text]
+            head = ast.copy_location(ast.With(items=others, body=[], type_comment=None), block)
+            edit = write(off.place, ast.unparse(head)) if others else ""
+            remove = f"Remove {off.text} from line {off.place.line}{edit}"
+        place, mark = Place(body.file, getattr(body.node, "lineno", 0), ""), "@torch.no_grad()"
+        return f"{remove}, and put `{mark}` above line {place.line}{put(mark, 'above', place)}"
 
 
 def waiting_generators(failure: Failure) -> Iterator[Waiting]:

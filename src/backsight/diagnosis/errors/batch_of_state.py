@@ -17,6 +17,7 @@ from backsight.naming.plain import namespace
 from backsight.source import Place, assignments, loop_facts, statement_at
 from backsight.source.bindings import parameters_of, uses
 from backsight.source.body import LOOPS, callee, calls_in, dotted, keyword, statements
+from backsight.source.edits import OR, instead, put
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -54,7 +55,7 @@ def batch_of_state(found: Refusal) -> Finding | None:
             lines.append(shown(state.level.place, f"passes {state.name} to the next batch."))
     lines.append(shown(found.level.place, f"gets {counted(rows, 'row')} and a state of {before}."))
     last, new = _last_batch(found.failure, rows, before), _new_state(found, call, name)
-    fix = f"{last} Or start with a new state: {new}." if last else f"Start with a new state: {new}."
+    fix = f"{last} {OR}Or start with a new state: {new}." if last else f"Start with a new state: {new}."
     return Finding(
         UNKNOWN,
         "error",
@@ -128,7 +129,8 @@ def _last_batch(failure: Failure, rows: int, before: int) -> str:
                 )
                 line = rewritten(outer.body, made, change)
                 if line:
-                    return f"Leave out the last, smaller batch: on line {made.lineno}, write `{line}`."
+                    edit = instead(outer.body, made, line)
+                    return f"Leave out the last, smaller batch: on line {made.lineno}, write `{line}`{edit}."
         return f"Leave out the last, smaller batch: create {name} with drop_last=True."
     return ""
 
@@ -152,7 +154,5 @@ def _new_state(found: Refusal, call: ast.Call, name: str) -> str:
     axes = [0 if cell else 1, 0 if cell or (namespace(found.module) or {}).get("batch_first") else 1]
     if not any(True for _ in tensors_in(held)) or not dotted(call.args[0]):
         return f"give None instead of {name} where the number of rows changes"
-    return (
-        f"put `if {name} is not None and {part}.size({axes[0]}) != {text}.size({axes[1]}): {name} = None` above line "
-        f"{line}"
-    )
+    new = f"if {name} is not None and {part}.size({axes[0]}) != {text}.size({axes[1]}): {name} = None"
+    return f"put `{new}` above line {line}{put(new, 'above', found.level.place)}"

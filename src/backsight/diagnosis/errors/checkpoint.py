@@ -22,6 +22,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Place, function_at, read_at
 from backsight.source.body import callee, dotted, is_constant, keyword, statements
+from backsight.source.edits import on_line, put, write
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, function_of, message_of
 from backsight.story.fixes import removed
@@ -92,7 +93,8 @@ def _outside(failure: Failure, function: object, cause: Unsteady) -> str:
     if not inside or not owner or not cause.counted.startswith("self."):
         return ""
     counted = re.sub(r"\bself\.", f"{owner}.", cause.counted)
-    return f"Count outside: {removed(cause.place)}, and put `{counted}` before line {found[1].line}."
+    before = f"put `{counted}` before line {found[1].line}{put(counted, 'above', found[1])}"
+    return f"Count outside: {removed(cause.place)}, and {before}."
 
 
 def _afterwards(failure: Failure, function: object, cause: Unsteady) -> str:
@@ -102,10 +104,10 @@ def _afterwards(failure: Failure, function: object, cause: Unsteady) -> str:
         return ""
     due = cause.kept.partition(" = ")[0].removeprefix("self.")
     changed = re.sub(r"\bself\.", "each.", cause.counted)
+    later = f'for each in [m for m in {root}.modules() if hasattr(m, "{due}")]: {changed}'
     return (
-        f"Change it after the second run: on line {cause.place.line}, write `{cause.kept}`, and below line "
-        f'{level.statement.end_lineno}, put `for each in [m for m in {root}.modules() if hasattr(m, "{due}")]: '
-        f"{changed}`."
+        f"Change it after the second run: {on_line(cause.place, cause.kept)}, and below line "
+        f"{level.statement.end_lineno}, put `{later}`{put(later, 'below', level.place)}."
     )
 
 
@@ -155,7 +157,7 @@ def _cause(failure: Failure, function: object) -> Unsteady | None:
     if place is not None and given is not None and drawn is not None:
         body, statement = read_at(place)
         new = rewritten(body, statement, {given: "True"}) if body and statement else ""
-        how = f"On line {place.line}, write `{new}`" if new else "Remove preserve_rng_state=False"
+        how = f"On line {place.line}, write `{new}`{write(place, new)}" if new else "Remove preserve_rng_state=False"
         return Unsteady(
             place,
             f"keeps no random state: {drawn[0]} draws other numbers in the second run.",

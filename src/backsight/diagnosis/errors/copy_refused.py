@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from backsight.diagnosis.errors.copied import detaching, detachments, is_returned, kept_as, taken_out
 from backsight.naming.plain import class_name, namespace
-from backsight.source import Place, only
+from backsight.source import Body, Place, calls_of, only
 from backsight.source.body import body_around, callee, calls_in, functions, statements
 from backsight.source.edits import OR, Edit, on_line, put, write
+from backsight.source.imports import meaning
 from backsight.source.rewriting import rewritten, simple
-from backsight.story.failure import Level
+from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor
 
@@ -24,10 +25,11 @@ def fix_of_copy(refused: Refused, plain: str) -> str:
     owner, _, attribute = refused.name.rpartition(".")
     holder = refused.failure.user.value(owner) if owner and refused.failure.user else None
     old = _reparametrized(holder) if is_module(holder) else ""
+    new = _parametrized(refused.failure, old) if old else ""
     if old:
         return (
-            f"torch.nn.utils.{old} stores {attribute} as a computed tensor. Use torch.nn.utils.parametrizations.{old}, "
-            "whose modules can be copied."
+            f"torch.nn.utils.{old} stores {attribute} as a computed tensor. Use "
+            f"torch.nn.utils.parametrizations.{old}{new}, whose modules can be copied."
         )
     if refused.are_several and not refused.is_pruned:
         before = detaching(refused.copied, refused.kept)
@@ -163,3 +165,18 @@ def _reparametrized(module: object) -> str:
         if old:
             return old
     return ""
+
+
+def _parametrized(failure: Failure, old: str) -> str:
+    """The edits that call the new function of that name, wherever the program calls the old one."""
+    changes: dict[ast.stmt, dict[ast.expr, str]] = {}
+    bodies: dict[ast.stmt, Body] = {}
+    for body, statement, call in calls_of(*user_files(failure)):
+        if meaning(call.func) in (f"torch.nn.utils.{old}", f"torch.nn.utils.{old}.{old}"):
+            before = body.text(call.func).removesuffix(old) if isinstance(call.func, ast.Attribute) else ""
+            new = f"{before or 'torch.nn.utils.'}parametrizations.{old}"
+            changes.setdefault(statement, {})[call.func] = new
+            bodies[statement] = body
+    lines = {each: rewritten(bodies[each], each, new) for each, new in changes.items()}
+    edits = (write(bodies[each].place(each), line) for each, line in lines.items())
+    return "".join(map(str, edits)) if all(lines.values()) else ""

@@ -16,8 +16,10 @@ from backsight.naming.plain import class_name
 from backsight.source import Body
 from backsight.source.bindings import parameters_of
 from backsight.source.body import LOOPS, callee, dotted, is_constant, statements
+from backsight.source.edits import put
 from backsight.story.failure import Failure, Level
 from backsight.story.files import calls_in_files
+from backsight.story.fixes import first_statement
 from backsight.tape import modules_in, parameters_in
 
 
@@ -38,12 +40,17 @@ def eval_rnn(failure: Failure, match: re.Match[str]) -> Finding:
     first = names[0] if len(names) == 1 else "rnn"
     dropped = any(each.dropout for each, _ in held)
     quiet = f" Without dropout, set {first}.dropout = 0.0." if dropped else ""
+    own = failure.user.body if failure.user is not None else None
+    edit = ""
+    if len(names) == len(evals) == 1 and own is not None and own.node is evals[0][0].node:
+        edit = str(put(f"{first}.train()", "below", own.place(evals[0][1])))
     return explanation(
         f"{name}{f' (a {kind})' if held else ''} ran in evaluation mode, where cuDNN saves nothing for backward.",
         (*lines, *failing(failure, "needs what only training mode saves.")),
         forgotten
         or f"Keep it in training mode, also where its weights are frozen: {first}.train() after the model is put in "
-        f"evaluation mode.{quiet} Or run its forward pass inside `with torch.backends.cudnn.flags(enabled=False):`.",
+        f"evaluation mode{edit}.{quiet} Or run its forward pass inside "
+        "`with torch.backends.cudnn.flags(enabled=False):`.",
         source=str(evals[0][0].place(evals[0][1])) if len(evals) == 1 else failure.source,
         exact=len(names) == 1 and len(evals) == 1,
     )
@@ -93,10 +100,13 @@ def _forgotten(failure: Failure, rnns: Sequence[torch.nn.RNNBase], evals: Sequen
     if not name or (running and not (own and around is not None and statement.lineno > level.line)):
         return ""
     if isinstance(node, ast.FunctionDef) and not own:
-        return f"Call {name}.train() at the beginning of {node.name}(), before its forward pass."
+        first = first_statement(level.body)
+        edit = put(f"{name}.train()", "above", first) if first is not None else ""
+        return f"Call {name}.train() at the beginning of {node.name}(), before its forward pass{edit}."
     if around is None:
         return ""
-    return f"Call {name}.train() at the beginning of the loop on line {around.lineno}, before its forward pass."
+    edit = put(f"{name}.train()", "below", level.body.place(around))
+    return f"Call {name}.train() at the beginning of the loop on line {around.lineno}, before its forward pass{edit}."
 
 
 def _spans(statement: ast.stmt, line: int) -> bool:

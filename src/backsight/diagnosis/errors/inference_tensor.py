@@ -17,11 +17,12 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.source import parsed, read_at
 from backsight.source.body import callee, calls_in, dotted, expressions
-from backsight.source.rewriting import simple
+from backsight.source.edits import OR, put, write
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
 from backsight.story.memory import is_tensor
-from backsight.story.modes import Block, inference_block, inference_seen
+from backsight.story.modes import Block, headed, inference_block, inference_seen, without_inference
 from backsight.story.sections import called_by, section_of
 from backsight.tape import tensors_in
 
@@ -125,13 +126,15 @@ def _fix(failure: Failure, said: dict[str, str | None], name: str, tensor: objec
     if block is not None:
         is_here = failure.user is not None and failure.user.place.file == block.place.file
         where = f"on line {block.place.line}" if is_here else f"in {block.place}"
-    instead = f"Use {_other_mode(block)} {where}"
+    mode, edit = _other_mode(block)
+    instead = f"Use {mode} {where}{edit}"
     failing = failure.user
     if said.get("asked"):
         copy = f"{name} = {name}.clone().requires_grad_()"
         if failing is not None and failing.place.text.startswith(f"{name}.requires_grad"):
-            return f"Ask for the gradient of a copy: on line {failing.line}, write `{copy}`. Or {_lower(instead)}."
-        return f"Call requires_grad_() on a copy made outside that block: {copy}. Or {_lower(instead)}."
+            own = f"on line {failing.line}, write `{copy}`{write(failing.place, copy)}"
+            return f"Ask for the gradient of a copy: {own}. {OR}Or {_lower(instead)}."
+        return f"Call requires_grad_() on a copy made outside that block: {copy}. {OR}Or {_lower(instead)}."
     if issubclass(type(tensor), torch.nn.Parameter):
         whole = name.partition(".")[0]
         return f"Create {whole} outside torch.inference_mode(): tensors created in it cannot be trained."
@@ -142,21 +145,26 @@ def _fix(failure: Failure, said: dict[str, str | None], name: str, tensor: objec
     copies = "; ".join(f"{each} = {each}.clone()" for each in every)
     elsewhere = failing is not None and block is not None and failing.place.file != block.place.file
     of = f" of {os.path.basename(failing.place.file)}" if failing is not None and elsewhere else ""
-    where = f": put `{copies}` above line {failing.line}{of}" if failing is not None else ""
-    copy = f" Or use {what} made outside that block{where}." if every else ""
+    where = f": put `{copies}` above line {failing.line}{of}{put(copies, 'above', failing.place)}" if failing else ""
+    copy = f" {OR}Or use {what} made outside that block{where}." if every else ""
     return f"{instead}: autograd can use its tensors as constants.{copy}"
 
 
-def _other_mode(block: Block | None) -> str:
-    """What disables gradients as that block does, and what it stands for: one that was given a mode takes it along."""
+def _other_mode(block: Block | None) -> tuple[str, str]:
+    """What disables gradients as that block does, and what it stands for: one that was given a mode takes it along. And
+    the edit that writes it."""
     body, statement = read_at(block.place if block is not None else None)
     for call in calls_in(statement) if body is not None and statement is not None else ():
         mode = next(iter((*call.args, *(each.value for each in call.keywords))), None)
         if callee(call)[1] == "inference_mode" and isinstance(statement, ast.With) and body and mode is not None:
             inner = mode.operand if isinstance(mode, ast.UnaryOp) and isinstance(mode.op, ast.Not) else None
             enabled = body.text(inner) if inner is not None else f"not {simple(body.text(mode))}"
-            return f"`torch.set_grad_enabled({enabled})` instead of `{body.text(call)}`"
-    return "torch.no_grad() instead of torch.inference_mode()"
+            new = f"torch.set_grad_enabled({enabled})"
+            edit = str(write(body.place(statement), rewritten(body, statement, {call: new})))
+            return f"`{new}` instead of `{body.text(call)}`", edit
+    plain = without_inference(block.place.text) if block is not None else ""
+    known = block is not None and plain != block.place.text
+    return "torch.no_grad() instead of torch.inference_mode()", headed(block.place, plain) if block and known else ""
 
 
 def _named(failure: Failure, name: str) -> list[str]:

@@ -19,17 +19,18 @@ from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
 from backsight.diagnosis.evidence.over_nothing import over_nothing
 from backsight.diagnosis.evidence.values_alone import values_alone
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown, tensor_of
+from backsight.diagnosis.wording import listed, shown, tensor_of
 from backsight.findings.evidence import Fact, as_read, evidence_of
 from backsight.snapshot import survey
 from backsight.source import Body, Place, backward_calls, backward_roots
 from backsight.source.bindings import spots, target_names
-from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.body import LOOPS, callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.edits import OR, move, on_line, write
 from backsight.source.rewriting import rewritten
 from backsight.story.cuts import met_in
 from backsight.story.failure import Failure, failure_of
 from backsight.story.files import user_files
-from backsight.story.fixes import on_lines, too
+from backsight.story.fixes import too
 from backsight.story.memory import gradient_of, is_tensor, maker_of, needs_gradient, shape_of
 from backsight.tracing import current
 
@@ -78,12 +79,13 @@ def _nothing_to_clear(read: Read, cleared: Clearing) -> Finding:
 
 def _guarding(read: Read, cleared: Clearing) -> str:
     """The statement for those alone that have a gradient, and those that would be the next to fail."""
-    lines = {read.level.place.line: cleared.guarded, **cleared.also}
+    lines = {read.level.place: cleared.guarded, **cleared.also}
     if not cleared.guarded:
         return f"Skip what has no gradient: `if {cleared.gradient} is not None`."
     if not all(lines.values()):
-        return f"On line {read.level.place.line}, write `{cleared.guarded}`.{too([*cleared.also])}"
-    written = on_lines(lines)
+        also = too([each.line for each in cleared.also])
+        return f"On line {read.level.place.line}, write `{cleared.guarded}`.{also}"
+    written = listed([on_line(place, code) for place, code in lines.items()], len(lines))
     return f"{written[:1].upper()}{written[1:]}."
 
 
@@ -91,8 +93,14 @@ def _below(failure: Failure, zeroed: Place) -> str:
     """How a statement that zeroes comes after the one that reads, where one function runs both."""
     for level in failure.users:
         inside = level.body is not None and any(each.lineno == zeroed.line for each in statements(level.body.node))
-        if inside and zeroed.file == level.place.file and zeroed.line < level.place.line:
-            return f": move line {zeroed.line}, `{zeroed.text}`, below line {level.place.line}"
+        if inside and level.body is not None and zeroed.file == level.place.file and zeroed.line < level.place.line:
+            arms = next((each.arms for each in spots(level.body.node) if each.node is level.statement), ())
+            around = next((arm for arm, _ in arms if arm.lineno > zeroed.line), None)
+            words, edit = f"line {level.place.line}", move(zeroed, "below", level.place)
+            if around is not None:
+                what = "loop" if isinstance(around, LOOPS) else "block"
+                words, edit = f"the {what} on line {around.lineno}", move(zeroed, "beside", level.body.place(around))
+            return f": move line {zeroed.line}, `{zeroed.text}`, below {words}{edit}"
     return ""
 
 
@@ -128,11 +136,11 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
         runs = backward_calls(failure.user.body) if failure.user is not None and later is None else ()
         later = next((each for each in runs if each.position > read.place.position), later)
         after = f"line {later.line}" if later is not None else "backward()"
-        moved = _block(read, later) if later and later.file == read.place.file else "the line"
+        moved, edit = _block(read, later) if later and later.file == read.place.file else ("the line", "")
         return explanation(
             before,
             (reading, *when),
-            f"Read it after {after}, where backward() runs: move {moved} below {after}."
+            f"Read it after {after}, where backward() runs: move {moved} below {after}{edit}."
             if later is not None
             else "Read it after backward(): move the line below that.",
             source=str(read.place),
@@ -147,14 +155,17 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
     )
 
 
-def _block(read: Read, later: Place) -> str:
-    """The statement that reads the gradient, with the blocks around it that have ended before another statement."""
+def _block(read: Read, later: Place) -> tuple[str, str]:
+    """The statement that reads the gradient, with the blocks around it that have ended before another statement; and
+    the edit that moves it there."""
     body, place = read.level.body, read.place
     arms = next((each.arms for each in spots(body.node) if body.place(each.node) == place), ()) if body else ()
     for arm, _ in arms:
         if arm.lineno < (arm.end_lineno or 0) < later.line:
-            return f"lines {arm.lineno} to {arm.end_lineno}, the block around `{place.text}`,"
-    return f"line {place.line}, `{place.text}`,"
+            whole = Place(place.file, arm.lineno, "")
+            words = f"lines {arm.lineno} to {arm.end_lineno}, the block around `{place.text}`,"
+            return words, str(move(whole, "below", later))
+    return f"line {place.line}, `{place.text}`,", str(move(place, "below", later))
 
 
 def _last_call(failure: Failure) -> tuple[Place, str, Place | None] | None:
@@ -202,13 +213,13 @@ def _unreached(failure: Failure, read: Read) -> Finding:
         if reason and reason.sometimes
         else reason.fix
         if reason
-        else f"{_skipping(read)} Or include that term in every step."
+        else f"{_skipping(read)} {OR}Or include that term in every step."
         if out
         else f"{_skipping(read)} If this loss should train {read.name}, compute it from {read.name}."
         if _take_turns(failure)
         else (
             f"Make the loss depend on the current {read.name}: replace it, or set its requires_grad, before the "
-            f"forward pass. Or skip parameters without a gradient: `if {read.text}.grad is not None`."
+            f"forward pass. {OR}Or skip parameters without a gradient: `if {read.text}.grad is not None`."
         ),
         source=str(reason.place if reason else out.condition if out else read.place),
         exact=exact,
@@ -220,7 +231,9 @@ def _for_one_of_several(failure: Failure, read: Read, reason: Reason) -> Reason:
     if not _take_turns(failure):
         return reason
     mended = reason.fix[:1].lower() + reason.fix[1:]
-    return replace(reason, place=read.place, fix=f"{_skipping(read)} If this loss should train {read.name}: {mended}")
+    return replace(
+        reason, place=read.place, fix=f"{_skipping(read)} {OR}If this loss should train {read.name}: {mended}"
+    )
 
 
 def _take_turns(failure: Failure) -> bool:
@@ -231,7 +244,11 @@ def _take_turns(failure: Failure) -> bool:
 
 def _skipping(read: Read) -> str:
     new = _skipped(read)
-    how = f"on line {read.level.line}, write `{new}`" if new else f"`if {read.text}.grad is not None`"
+    how = (
+        f"on line {read.level.line}, write `{new}`{write(read.level.place, new)}"
+        if new
+        else f"`if {read.text}.grad is not None`"
+    )
     return f"Skip parameters without a gradient: {how}."
 
 
@@ -332,14 +349,14 @@ _VERBS = {"zero_": "zero", "fill_": "zero", "mul_": "zero", "detach_": "detach"}
 class Clearing(NamedTuple):
     """What the failing statement clears: what it says for it, `to zero`, and the statement with a condition.
 
-    also: the lines of the function that do the same with a gradient, and the next of which fails as this one did; each
-    with its statement and a condition, likewise.
+    also: the statements of the function that do the same with a gradient, and the next of which fails as this one did;
+    each with a condition, likewise.
     """
 
     gradient: str
     verb: str
     guarded: str
-    also: dict[int, str]
+    also: dict[Place, str]
 
 
 def clearing(read: Read) -> Clearing | None:
@@ -360,12 +377,12 @@ def _guarded(body: Body, statement: ast.stmt, gradient: str) -> str:
     return f"if {gradient} is not None: {body.text(statement)}" if simple else ""
 
 
-def _alike(read: Read, body: Body, statement: ast.stmt) -> Iterator[tuple[int, str]]:
+def _alike(read: Read, body: Body, statement: ast.stmt) -> Iterator[tuple[Place, str]]:
     for each in statements(body.node):
         if each is not statement and isinstance(each, ast.Expr):
             none = next((text for call in calls_in(each) if (text := _none(body, call, read))), "")
             if none:
-                yield each.lineno, _guarded(body, each, none)
+                yield body.place(each), _guarded(body, each, none)
 
 
 def _none(body: Body, call: ast.Call, read: Read) -> str:

@@ -52,7 +52,7 @@ def no_output(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         f"{_begun(name)} returns {what}: there is nothing to differentiate.",
         (*((shown(place, f"{does}."),) if place else ()), *failing(failure, f"differentiates {name}.")),
-        _of_pair(name) if kind == "tuple" and level.variables.get("has_aux") else _fix(made, name, kind),
+        _of_pair(section, name) if kind == "tuple" and level.variables.get("has_aux") else _fix(made, name, kind),
         source=str(place) if place else failure.source,
         exact=made.sure if made else place is not None,
     )
@@ -109,7 +109,9 @@ def _as_pair(section: Section) -> Edit | str:
     body = section.body
     match [each for each in statements(body.node) if isinstance(each, ast.Return)]:
         case [ast.Return(value=ast.Tuple(elts=[first, *others]) as whole) as statement]:
-            new = f"{body.text(first)}, ({', '.join(map(body.text, others))})"
+            first, *inner = first.elts if isinstance(first, ast.Tuple) and first.elts else [first]
+            others = [*inner, *others]
+            new = f"{body.text(first)}, ({', '.join(map(body.text, others))}{',' * (len(others) == 1)})"
             line = rewritten(body, statement, {whole: new})
             return write(body.place(statement), line) if line and body.name.isidentifier() else ""
     return ""
@@ -156,8 +158,9 @@ def _taken_anywhere(failure: Failure, section: Section) -> Edit | str:
     return write(body.place(statement), new) if new else ""
 
 
-def _of_pair(name: str) -> str:
-    return f"Return a pair from {name}: the tensor to differentiate, then all the rest as one value."
+def _of_pair(section: Section, name: str) -> str:
+    pair = _as_pair(section)
+    return f"Return a pair from {name}: the tensor to differentiate, then all the rest as one value{pair}."
 
 
 def _fix(made: Conversion | None, name: str, kind: Kind) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from backsight.diagnosis.evidence.reentrant import CHECKPOINTS
+from backsight.diagnosis.evidence.reentrant import CHECKPOINTS, not_reentrant
 from backsight.source import Place, calls_of, parsed, read_at
 from backsight.source.bindings import targets
-from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, is_shared
+from backsight.source.edits import write
 from backsight.source.in_place import in_place
+from backsight.source.rewriting import rewritten
 from backsight.story.cut_fixes import mended
 from backsight.story.cuts import CutOff, as_seen
 from backsight.story.hardened import hardened, is_accuracy
@@ -68,22 +70,49 @@ def _checkpoint(cut: Severed) -> Place | None:
 def undoing(cut: Severed) -> str:
     """Say what takes a cut back."""
     if cut.by in ("detach", "data") and (kept := _stored_by_hook(cut)):
-        return f"Store it without detach() ({kept}), and detach only what serves as a target"
+        return f"Store it without detach() ({kept}{_instead(cut, kept)}), and detach only what serves as a target"
     if cut.by in ("detach", "data") and _stores(cut):
         return "Recompute it in each step instead of using the stored, detached result"
     off = next(disabled_by(cut), None)
     if again := resampled(cut):
-        return f"Draw with rsample(): {again}"
-    if off is None and _checkpoint(cut) is not None:
-        return "Pass use_reentrant=False to this checkpoint: a reentrant one computes no gradient for frozen inputs"
+        return f"Draw with rsample(): {again}{_instead(cut, again)}"
+    if off is None and (checkpoint := _checkpoint(cut)) is not None:
+        edit = _not_reentrant(checkpoint)
+        return (
+            f"Pass use_reentrant=False to this checkpoint{edit}: a reentrant one computes no gradient for frozen inputs"
+        )
     if (whole := detached_whole(cut)) is not None:
-        return f"Detach the difference alone: {whole[1]}"
+        return f"Detach the difference alone: {whole[1]}{_rewritten(cut, *whole)}"
     if (estimator := straight_through(cut)) is not None:
         text, trained, passed = estimator
         return f"Use {trained} itself in a loss term, not {text}, which passes the gradient to {passed} alone"
     if cut.by == "detach" and (state := _state(cut)) is not None:
-        return f"Take dict({state}.named_parameters()) in place of {state}.state_dict()"
+        old, new = f"{state}.state_dict()", f"dict({state}.named_parameters())"
+        return f"Take {new} in place of {old}{_rewritten(cut, old, new)}"
     return taken_back(as_seen(cut, cut.line)) if cut.line is not None else f"Compute it without {cut.op}"
+
+
+def _instead(cut: Severed, new: str) -> str:
+    """The edit that writes another statement where a cut is, if nothing else stands on its line."""
+    place = cut.line.place if cut.line is not None else None
+    body, _ = read_at(place)
+    return str(write(place, new)) if place is not None and not is_shared(body, place.line) else ""
+
+
+def _rewritten(cut: Severed, old: str, new: str) -> str:
+    """The edit that writes another expression in the statement of a cut."""
+    body, statement = read_at(cut.line.place if cut.line is not None else None)
+    node = next((each for each in expressions(statement) if ast.unparse(each) == old), None)
+    if body is None or statement is None or node is None:
+        return ""
+    return str(write(body.place(statement), rewritten(body, statement, {node: new})))
+
+
+def _not_reentrant(checkpoint: Place) -> str:
+    """The edit that has a checkpoint not run inside of backward."""
+    body, statement = read_at(checkpoint)
+    call = next((each for each in calls_in(statement) if callee(each)[1] in CHECKPOINTS), None)
+    return str(write(checkpoint, not_reentrant(body, statement, call))) if body is not None and call is not None else ""
 
 
 def taken_back(cut: CutOff, *further: CutOff) -> str:

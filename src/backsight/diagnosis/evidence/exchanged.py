@@ -7,6 +7,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import only
 from backsight.source.bindings import prefixes
+from backsight.source.edits import write
 from backsight.source.swapped import Swapped, swapped
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
@@ -28,5 +29,10 @@ def told(swap: Swapped) -> tuple[tuple[Fact, ...], str]:
     one, other = swap.names
     takes = shown(swap.takes, f"{'takes' if swap.into else 'returns'} {other}, then {one}.")
     gives = shown(swap.place, f"{'gives' if swap.into else 'takes'} {one} as {other}, and {other} as {one}.")
-    fix = f"On line {swap.place.line}, write `{swap.mended}`." if swap.mended else f"Exchange {one} and {other} there."
+    edit = write(swap.place, swap.mended)
+    fix = (
+        f"On line {swap.place.line}, write `{swap.mended}`{edit}."
+        if swap.mended
+        else f"Exchange {one} and {other} there."
+    )
     return (takes, gives), fix

@@ -17,6 +17,7 @@ from backsight.source import Place, assignments, backward_roots
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import spots
 from backsight.source.body import callee, dotted
+from backsight.source.edits import put
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_tensor
 from backsight.story.routes import leaves_of
@@ -117,4 +118,6 @@ def _fix(level: Level, names: Sequence[str]) -> str:
     if running is None or not any(covers(each, level.line) for each in loops):
         return f"Run backward() and what follows it in the step only `if {empty}:`."
     condition = f"({empty})" if len(names) > 1 else empty
-    return f"Skip a step that has nothing to learn from: put `if not {condition}: continue` above line {running.line}."
+    skip = f"if not {condition}: continue"
+    edit = put(skip, "above", running)
+    return f"Skip a step that has nothing to learn from: put `{skip}` above line {running.line}{edit}."

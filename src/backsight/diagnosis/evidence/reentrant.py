@@ -10,7 +10,8 @@ import torch
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Place, statement_at
-from backsight.source.body import callee, is_constant, keyword
+from backsight.source.body import Body, callee, is_constant, keyword
+from backsight.source.edits import write
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
 from backsight.story.sections import sections
@@ -35,18 +36,25 @@ def reentrant_call(failure: Failure) -> Reentrant | None:
             name, given = callee(call)[1], keyword(call, "use_reentrant")
             if name not in CHECKPOINTS or is_constant(given, False):
                 continue
-            statement, text = statement_at(section.body, *place.position), section.body.text(call)
-            new = f"{text[:-1].rstrip(', ')}, use_reentrant=False)"
-            change: dict[ast.expr, str] = {given: "False"} if given else {call: new}
-            known = statement is not None and "…" not in text
-            return Reentrant(place, name, rewritten(section.body, statement, change) if statement and known else "")
+            return Reentrant(
+                place, name, not_reentrant(section.body, statement_at(section.body, *place.position), call)
+            )
     return None
+
+
+def not_reentrant(body: Body, statement: ast.stmt | None, call: ast.Call) -> str:
+    """Return the statement of a checkpoint with use_reentrant=False; empty where that is too long."""
+    given, text = keyword(call, "use_reentrant"), body.text(call)
+    new = f"{text[:-1].rstrip(', ')}, use_reentrant=False)"
+    change: dict[ast.expr, str] = {given: "False"} if given else {call: new}
+    return rewritten(body, statement, change) if statement is not None and "…" not in text else ""
 
 
 def without_reentry(failure: Failure, call: Reentrant | None) -> str:
     """How a checkpoint, or those of a model of the transformers library, record what inputs without a gradient give."""
     if call is not None:
-        how = f"write `{call.mended}`" if call.mended else f"pass use_reentrant=False to {call.name}()"
+        mended = f"write `{call.mended}`{write(call.place, call.mended)}"
+        how = mended if call.mended else f"pass use_reentrant=False to {call.name}()"
         return f"On line {call.place.line}, {how}."
     model = checkpointing(failure)
     if not model:

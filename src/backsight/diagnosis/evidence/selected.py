@@ -10,6 +10,7 @@ from backsight.diagnosis.wording import listed
 from backsight.source import Body
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, dotted, statements
+from backsight.source.edits import remove, write
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor
@@ -25,7 +26,9 @@ def selected(level: Level, body: Body, choice: ast.If) -> str:
     if lines:
         where = f"line{'s' * (_end(choice) > choice.lineno)} {choice.lineno}"
         where += f" to {_end(choice)}" if _end(choice) > choice.lineno else ""
-        return f"Compute both branches and select: write {listed([f'`{each}`' for each in lines])} instead of {where}."
+        edit = write(body.place(choice), "\n".join(lines))
+        told = listed([f"`{each}`" for each in lines])
+        return f"Compute both branches and select: write {told} instead of {where}{edit}."
     return f"Compute both branches and select, for each result: torch.where({test}, a, b)."
 
 
@@ -40,13 +43,17 @@ def _returned(level: Level, body: Body, choice: ast.If) -> str:
         return ""
     new = f"return torch.where({as_tensor(level, choice.test)}, {whole(mine.value)}, {whole(other.value)})"
     if len(rest) == 1:
-        return f"Compute both branches and select: write `{new}` instead of lines {choice.lineno} to {_end(other)}."
+        edit = write([body.place(choice), body.place(other)], new)
+        instead = f"instead of lines {choice.lineno} to {_end(other)}"
+        return f"Compute both branches and select: write `{new}` {instead}{edit}."
     read = {use.name for each in (choice.test, mine.value) for use in uses(each)}
     if read & {name for each in rest for name in bound(each)}:
         return ""
+    gone = [each for each in ast.walk(choice) if isinstance(each, ast.stmt)]
+    edits = f"{remove([*map(body.place, gone)])}{write(body.place(other), new)}"
     return (
         f"Compute both branches and select: remove lines {choice.lineno} to {_end(choice)}, and on line "
-        f"{other.lineno} write `{new}`."
+        f"{other.lineno} write `{new}`{edits}."
     )
 
 

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from backsight.diagnosis.births.safe import replaced, root_kept_away
 from backsight.source import Place, read_at
 from backsight.source.body import callee, expressions, given_to
+from backsight.source.edits import write
+from backsight.source.rewriting import rewritten
 from backsight.tape import Edge, Graph, Node
 from backsight.tracing import current
 
@@ -105,7 +107,16 @@ def kept_away(found: Sequence[Singular]) -> str:
     clamp = {"logit": "clamp(1e-6, 1 - 1e-6)", "acosh": "clamp_min(1 + 1e-6)"}.get(op, clamp)
     safe = replaced(written, inner, f"{simple}.{clamp}") or f"{simple}.{clamp}"
     what = "what it divides by" if op == "div" else f"the input of {op}"
-    return f"Keep {what} away from there: {safe}.{late} "
+    edit = _rewritten(place, every[0][0], safe) if len(every) == 1 and safe != f"{simple}.{clamp}" else ""
+    return f"Keep {what} away from there: {safe}{edit}.{late} "
+
+
+def _rewritten(place: Place | None, node: ast.expr, new: str) -> str:
+    """The edit that writes another expression in a statement."""
+    body, statement = read_at(place)
+    if body is None or statement is None:
+        return ""
+    return str(write(body.place(statement), rewritten(body, statement, {node: new})))
 
 
 _PLAIN = {"div": "a / b"}

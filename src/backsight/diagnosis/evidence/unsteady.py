@@ -15,6 +15,7 @@ from backsight.source import Body, Place, function_at, statement_at
 from backsight.source.bindings import are_alternatives, bound, parameters_of, spots, targets, uses
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING
+from backsight.source.edits import OR, on_line, write
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import method
@@ -105,13 +106,13 @@ def _draws(section: Section) -> Iterator[Unsteady]:
             statement = statement_at(section.body, *place.position)
             without = text.replace(f", generator={section.body.text(given)}", "", 1)
             new = rewritten(section.body, statement, {call: without}) if statement and without != text else ""
-            how = f": on line {place.line}, write `{new}`" if new else ""
+            how = f": {on_line(place, new)}" if new else ""
             yield Unsteady(
                 place,
                 f"{text} draws different numbers in the second run, from a generator whose state checkpoint does not "
                 "restore.",
-                f"Draw from PyTorch's own generator, which checkpoint restores{how}. Or draw before the checkpoint and "
-                f"{_HAND_IN}.",
+                f"Draw from PyTorch's own generator, which checkpoint restores{how}. {OR}Or draw before the checkpoint "
+                f"and {_HAND_IN}.",
             )
         if source in _CLOCKS:
             yield Unsteady(place, f"{text} reads the clock.", f"Read the clock before the checkpoint and {_HAND_IN}.")
@@ -119,11 +120,12 @@ def _draws(section: Section) -> Iterator[Unsteady]:
             statement, drawn = statement_at(section.body, *place.position), _in_torch(call)
             new = rewritten(section.body, statement, {call: drawn}) if statement and not call.args else ""
             how = f"on line {place.line}, write `{new}`" if new else f"{drawn} instead of {text}"
+            how += str(write(place, new)) if new and "..." not in drawn else ""
             yield Unsteady(
                 place,
                 f"{text} draws a different number in the second run.",
-                f"Draw with PyTorch, whose random state checkpoint restores for the second run: {how}. Or draw before "
-                f"the checkpoint and {_HAND_IN}.",
+                f"Draw with PyTorch, whose random state checkpoint restores for the second run: {how}. {OR}Or draw "
+                f"before the checkpoint and {_HAND_IN}.",
             )
 
 

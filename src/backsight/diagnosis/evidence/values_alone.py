@@ -15,6 +15,7 @@ from backsight.source import Body, Place
 from backsight.source.bindings import assigned, prefixes, uses
 from backsight.source.body import blocks, callee, calls_in, dotted, statements
 from backsight.source.changes import changed_memory
+from backsight.source.edits import on_line, write
 from backsight.source.rewriting import rewritten
 from backsight.story.behind import comes_of
 from backsight.story.evaluated import value_of
@@ -117,7 +118,8 @@ def _in_pieces(section: Section, giving: ast.stmt, name: str, whole: torch.Tenso
             new = f"torch.func.functional_call({model}, {values}, {_inputs(body, call)})"
             first = f"parts = dict(zip(dict({model}.named_parameters()), {sizes}))"
             if (line := rewritten(body, statement, {call: new})) and not any(_reads(s, "parts") for s in inside):
-                return f"On line {giving.lineno}, write `{first}`, and on line {statement.lineno}, write `{line}`."
+                above = f"On line {giving.lineno}, write `{first}`{write(body.place(giving), first)}"
+                return f"{above}, and {on_line(body.place(statement), line)}."
     return ""
 
 
@@ -206,9 +208,9 @@ def _fix(writes: Sequence[_Write]) -> str:
             given = ", ".join(f'"{held[id(each.leaf)]}": {each.value}' for each in writes)
             new = f"torch.func.functional_call({text(call.func)}, {{{given}}}, {_inputs(section.body, call)})"
             if written := rewritten(section.body, statement, {call: new}):
-                return (
-                    f"On line {statement.lineno}, write `{written}`, and {removed(*(each.place for each in writes))}."
-                )
+                edit = write(section.body.place(statement), written)
+                gone = removed(*(each.place for each in writes))
+                return f"On line {statement.lineno}, write `{written}`{edit}, and {gone}."
     return _GENERAL
 
 

@@ -16,6 +16,7 @@ from backsight.diagnosis.wording import counted, listed, shown
 from backsight.source import function_at, statements_of
 from backsight.source.bindings import bound
 from backsight.source.body import LOOPS, SCOPES, Body, blocks, statements
+from backsight.source.edits import instead
 from backsight.source.rewriting import rewritten
 from backsight.story.case import Case
 from backsight.story.changes import Changed
@@ -148,9 +149,8 @@ def _bound_early(hook: _Hook, late: Sequence[str]) -> str:
         new = rewritten(around, made, {written: f"lambda {ast.unparse(arguments)}: {around.text(written.body)}"})
     else:
         new = f"def {node.name}({ast.unparse(arguments)}):"
-    return (
-        f"Let each hook keep its own {listed(late)}, as a default: write `{new}` on line {made.lineno}." if new else ""
-    )
+    keep = f"Let each hook keep its own {listed(late)}, as a default"
+    return f"{keep}: write `{new}` on line {made.lineno}{instead(around, made, new)}." if new else ""
 
 
 def _later(subject: Subject, step: Step) -> str:

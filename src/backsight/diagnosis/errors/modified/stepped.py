@@ -18,7 +18,9 @@ from backsight.findings.evidence import Certainty
 from backsight.source import Body, Place, read_at, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import SCOPES, callee, calls_in, dotted, expressions, statements
+from backsight.source.edits import OR, lines_of, move, put, repeat, write
 from backsight.source.rewriting import rewritten
+from backsight.story.anew import each_detached
 from backsight.story.carrier import Carrier
 from backsight.story.carriers import carriers
 from backsight.story.case import Case
@@ -201,8 +203,8 @@ def _moved_below(outer: Level, loss: str, made: Sequence[Place], last: Place) ->
     within = [each for each in statements(outer.body.node) if made[0].line < each.lineno <= last.line]
     taken = any(use.name in own for each in within if each.lineno not in numbers for use in uses(each))
     lines = listed([f"{place.line}, `{place.text}`," for place in made])
-    what = f"line{'s' * (len(made) > 1)} {lines}"
-    return f"{'Repeat' if taken else 'Move'} {what} below line {last.line}, `{last.text}`."
+    what, edit = f"line{'s' * (len(made) > 1)} {lines}", (repeat if taken else move)(made, "below", last)
+    return f"{'Repeat' if taken else 'Move'} {what} below line {last.line}, `{last.text}`{edit}."
 
 
 def _in_order(subject: Subject, case: Case, level: Level | None, step: Changed, loss: str) -> str:
@@ -226,7 +228,7 @@ def _in_order(subject: Subject, case: Case, level: Level | None, step: Changed, 
         return f"{again[0].upper()}{again[1:]} {early}"
     return (
         f"If {loss} should not train the parameters of {optimizer}, {apart}: its backward then needs none of those "
-        f"weights. If it should, {again} {early}"
+        f"weights. {OR}If it should, {again} {early}"
     )
 
 
@@ -234,12 +236,12 @@ def _repeated(subject: Subject, case: Case, level: Level | None, step: Changed) 
     """Which lines that is: those before the step that give a name of the loss's a graph over the stepped weights."""
     if stored := _stored_again(subject, case, level, step):
         return stored
-    lines = {each.line for each in _computing(subject, case, level, step.before)} if level else set[int]()
+    made = _computing(subject, case, level, step.before) if level else []
+    lines = {each.line for each in made}
     if not 0 < len(lines) <= _MOST:
         return ""
-    return (
-        f": run line{'s' * (len(lines) > 1)} {listed([*map(str, sorted(lines))])} again below line {step.before.line}"
-    )
+    which = f"line{'s' * (len(lines) > 1)} {listed([*map(str, sorted(lines))])}"
+    return f": run {which} again below line {step.before.line}{repeat(made, 'below', step.before)}"
 
 
 def _computing(subject: Subject, case: Case, level: Level, before: Place) -> list[Place]:
@@ -274,7 +276,8 @@ def _stored_again(subject: Subject, case: Case, level: Level | None, step: Chang
     known = all(each.partition(".")[0] == root and level.value(each) is not None for each in read)
     if subject.node.index not in below(graph, nodes) or beside or not known:
         return ""
-    return f": put `{body.text(statement)}` below line {step.before.end or step.before.line}"
+    text = body.text(statement)
+    return f": put `{text}` below line {step.before.end or step.before.line}{put(text, 'below', step.before)}"
 
 
 _MOST = 4
@@ -336,8 +339,9 @@ def _through_history(
         into = "a part of the graph" if cut else "an earlier iteration" if carried else "an earlier graph"
         title = f"{name or 'This backward'} leads {'this backward ' * bool(name)}into {into}, whose weights"
     if cut:
+        edit = Cut(case, level, *cut).edit
         fix = (
-            f"If {case.loss} should not train {weight}, use {name}.detach() on line {cut[1].line}. If it should, "
+            f"If {case.loss} should not train {weight}, use {name}.detach() on line {cut[1].line}{edit}. If it should, "
             f"recompute {name} after {step.name}.step()."
         )
     elif found is not None:
@@ -381,8 +385,14 @@ class Cut:
         body = self.level.body
         others = [place for place in self._readers(body) if place not in self._chain] if body else []
         if not others:
-            return f"use {self.name}.detach() on line {self.read.line}"
+            return f"use {self.name}.detach() on line {self.read.line}{self.edit}"
         return self._again(others)
+
+    @property
+    def edit(self) -> str:
+        """What writes all that the loss reads of the variable without its graph."""
+        new = each_detached(self.level.body, self.case.receiver, self.level.line, self.name)
+        return "".join(str(write(lines_of(self.level.place.file, line), code)) for line, code in new.items())
 
     @property
     def _chain(self) -> set[Place]:
@@ -430,7 +440,8 @@ class Cut:
             return ""
         nodes = [node for node in expressions(statement) if dotted(node) == self.name]
         new = rewritten(body, statement, dict.fromkeys(nodes, f"{self.name}.detach()"))
-        return f"put `{new}` above line {mine[0].line}" if new and level.place.file == self.read.file else ""
+        where = f"above line {mine[0].line}{put(new, 'above', mine[0])}"
+        return f"put `{new}` {where}" if new and level.place.file == self.read.file else ""
 
 
 def _at(place: Place) -> tuple[int, int]:

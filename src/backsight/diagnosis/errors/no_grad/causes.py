@@ -20,7 +20,8 @@ from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, assignments, statement_at
 from backsight.source.bindings import assigned, stored_arguments
-from backsight.source.body import body_around, callee, dotted, is_constant, keyword
+from backsight.source.body import body_around, callee, calls_in, dotted, is_constant, keyword, read_at
+from backsight.source.edits import on_line, write
 from backsight.source.rewriting import rewritten
 from backsight.story.asked import asked
 from backsight.story.cut_fixes import fix, silenced
@@ -138,7 +139,10 @@ def _asking(scene: Scene, found: Sources) -> str:
     best = best or next((source for source in made if source.made and _INITIAL.search(source.made.text)), None)
     if best is None or best.made is None:
         return "w = torch.zeros(3, requires_grad=True), or w.requires_grad_() before computing anything from w"
-    return f"{best.made.text[:-1]}, requires_grad=True)"
+    text, (body, statement) = f"{best.made.text[:-1]}, requires_grad=True)", read_at(best.made)
+    value = next(calls_in(statement), None)
+    new = rewritten(body, statement, {value: text.partition(" = ")[2]}) if body and statement and value else ""
+    return f"{text}{write(best.made, new)}"
 
 
 def _none(number: int) -> str:
@@ -351,10 +355,8 @@ def setting(failure: Failure, of: Level | Section, call: ast.Call, flag: str) ->
             continue
         place, written = where.place(statement), where.text(given)
         if is_constant(given, False):
-            new = rewritten(where, statement, {given: "True"}) or f"{flag}=True"
-            return Setting(
-                place, (shown(place, f"passes {flag}=False to it."),), f"On line {place.line}, write `{new}`"
-            )
+            new = rewritten(where, statement, {given: "True"})
+            return Setting(place, (shown(place, f"passes {flag}=False to it."),), _capital(on_line(place, new)))
         passes = shown(place, f"passes {flag}={written} to it, which is False.")
         return _of_attribute(failure, of, owner, where, given, (passes,), flag, place)
     return None
@@ -401,8 +403,12 @@ def _of_attribute(
     if new:
         at = made[0][0].place(made[0][1])
         evidence = (*before, shown(at, f"makes the {kind.__name__}, with {attribute} False."))
-        return Setting(at, evidence, f"On line {at.line}, write `{new}`")
+        return Setting(at, evidence, _capital(on_line(at, new)))
     return Setting(place, before, f"Set {attribute} of the {kind.__name__} to True")
+
+
+def _capital(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
 
 
 def _with(body: Body, statement: ast.stmt, call: ast.Call, kind: type, attribute: str) -> str:

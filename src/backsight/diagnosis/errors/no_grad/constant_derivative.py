@@ -15,6 +15,7 @@ from backsight.diagnosis.wording import failing, shown
 from backsight.snapshot import survey
 from backsight.source.bindings import uses
 from backsight.source.body import calls_in, is_constant, keyword, read_at
+from backsight.source.edits import put, write
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
@@ -85,7 +86,8 @@ def _zeros(scene: Scene, name: str) -> str:
     value, zeros = getattr(statement, "value", None), [f"torch.zeros_like({each})" for each in inputs]
     if isinstance(value, ast.Subscript) and value.value is call and body.text(value.slice) == "0" and len(zeros) == 1:
         if isinstance(statement, ast.Return):
-            return f"Above line {level.line}, put `if not {name}.requires_grad: return {zeros[0]}`."
+            early = f"if not {name}.requires_grad: return {zeros[0]}"
+            return f"Above line {level.line}, put `{early}`{put(early, 'above', level.place)}."
         whole: ast.expr = value
         other = zeros[0]
         new = f"{body.text(value)} if {name}.requires_grad else {other}"
@@ -94,5 +96,5 @@ def _zeros(scene: Scene, name: str) -> str:
         new = f"({body.text(call)} if {name}.requires_grad else {other})"
     line = rewritten(body, statement, {whole: new[1:-1] if whole is value is call else new})
     if line and "…" not in line:
-        return f"On line {level.line}, write `{line}`."
+        return f"On line {level.line}, write `{line}`{write(level.place, line)}."
     return f"Where {name}.requires_grad is False, use {other} instead of the result of line {level.line}."

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 
@@ -20,9 +22,10 @@ from backsight.findings.evidence import Certainty, Fact
 from backsight.source import Place, assignments, lets_through, only
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, spots, uses
-from backsight.source.body import body_around, dotted, statements
+from backsight.source.body import blocks, body_around, dotted, expressions, read_at, statements
 from backsight.source.cut_rules import FROZEN, rule_of
 from backsight.source.definitions import definitions, flow_of
+from backsight.source.edits import OR, change, move, on_line, put, wrap, write
 from backsight.source.freezing import Freezing, freezing_of, freezings
 from backsight.source.in_place import in_place
 from backsight.source.leaf_last import asks_for_gradient
@@ -113,8 +116,19 @@ def _skipped(scene: Scene, places: list[Place]) -> tuple[Sequence[Fact], str] | 
         return None
     _, on = found[0]
     what = "puts it back, unless an exception leaves the block of the `with` first."
-    fix = f"Put `yield` into a `try:`, and line {on.line} with its loop into the `finally:` of that"
+    fix = f"Put `yield` into a `try:`, and line {on.line} with its loop into the `finally:` of that{_tried(on)}"
     return (shown(on, what),), f"{fix}, which also runs after an exception."
+
+
+def _tried(on: Place) -> str:
+    """The edits for a `yield` and the statement right below it, with the loop around that."""
+    body, _ = read_at(on)
+    every = [body.node.body, *(block for each in statements(body.node) for _, block in blocks(each))] if body else []
+    for above, below in (pair for block in every for pair in itertools.pairwise(block)):
+        waits = any(isinstance(node, ast.Yield) for node in expressions(above))
+        if body and waits and below.lineno <= on.line <= (below.end_lineno or 0):
+            return f"{wrap(body.place(above), 'try:')}{wrap(body.place(below), 'finally:')}"
+    return ""
 
 
 def _told_late(late: ReadTooLate) -> tuple[Fact, ...]:
@@ -134,9 +148,10 @@ def _of_an_input(scene: Scene, model: str, fix: str) -> str:
             value = section.value(name) if name else None
             if is_tensor(value) and value.is_leaf and value.is_floating_point():
                 train = fix.replace("Below", "To train it, below", 1)
+                ask = f"{name}.requires_grad_()"
                 return (
-                    "No optimizer trains it here. For the gradient of an input or an activation, put "
-                    f"`{name}.requires_grad_()` above line {place.line}. {train}"
+                    f"No optimizer trains it here. For the gradient of an input or an activation, put `{ask}` above "
+                    f"line {place.line}{put(ask, 'above', place)}. {OR}{train}"
                 )
     return f"{fix} For the gradient of an input, call x.requires_grad_() before the forward pass."
 
@@ -173,9 +188,10 @@ def _unfreeze_held(found: Sources, freezing: Freezing | None, held: list[str], s
         how = f"for each in ({', '.join(owners)}): each.requires_grad_(True)"
     if len(how) > _WIDEST:
         return ""
-    fix = f"{_where(freezing)}, unfreeze what the optimizer holds: `{how}`."
+    where = _where(freezing)
+    fix = f"{where}, unfreeze what the optimizer holds: `{how}`{where.put(how)}."
     if freezing is not None and not freezing.chosen and freezing.loop is None and len(spared) == 1:
-        fix += f" Or {removed(freezing.place)}, as line {spared[0].place.line} freezes the rest."
+        fix += f" {OR}Or {removed(freezing.place)}, as line {spared[0].place.line} freezes the rest."
     return fix
 
 
@@ -202,12 +218,13 @@ def _unfreeze(
     name, module = next(iter(found.modules.items()))
     every = list(_names(module))
     layer = every[-1].rpartition(".")[0]
-    missed, words, begins = _missed(scene, freezing, name, every)
+    where, (missed, words, begins) = _where(freezing), _missed(scene, freezing, name, every)
     added = injected(scene.failure, module)
     if added is not None:
         what = "adds it" if added.count == 1 else f"adds {added.count} of them"
         fact = shown(added.place, f"{what}: {added.kind.__name__}, whose parameters are frozen, too.")
-        return [*missed, fact], f"{_where(freezing)}, add `{added.unfreezing(name)}`."
+        how = added.unfreezing(name)
+        return [*missed, fact], f"{where}, add `{how}`{where.put(how)}."
     new = replaced_part(scene.failure, module)
     if new is not None and all(each.startswith(f"{new.path}.") for each in held):
         return [*missed, shown(new.place, "puts in a new layer, which was frozen with the rest.")], _unfreeze_new(
@@ -216,15 +233,25 @@ def _unfreeze(
     if held and (fix := _unfreeze_held(found, freezing, held, spared)):
         return missed, fix
     last = name + _NUMBER.sub(r"[\1]", f".{layer}") if layer else name
-    rest = f"{last}.requires_grad_(True) for the last layer alone, " if last != name else ""
-    what = f"{rest}{name}.requires_grad_(True){' for all of it' if rest else ''}"
-    fix = f"{_where(freezing)}, unfreeze what should be trained: {what}."
+    one, all_of_it = f"{last}.requires_grad_(True)", f"{name}.requires_grad_(True)"
+    rest = f"{one} for the last layer alone{where.put(one)}, {OR}" if last != name else ""
+    what = f"{rest}{all_of_it}{' for all of it' if rest else ''}{where.put(all_of_it)}"
+    fix = f"{where}, unfreeze what should be trained: {what}."
     if not words:
         return missed, fix
     left = [each for each in every if (each.startswith(layer) if begins else layer in each)]
     if len(words) == 1 and layer and all(each.rpartition(".")[0] == layer for each in left):
-        fix = f'Write "{layer}" instead of "{words[0]}" to train only the last layer.'
+        edit = _for_word(freezing, words[0], layer) if freezing is not None else ""
+        fix = f'Write "{layer}" instead of "{words[0]}" to train only the last layer{edit}.'
     return missed, f"{fix} The names are {listed([_quoted(each) for each in every], 6)}."
+
+
+def _for_word(freezing: Freezing, word: str, other: str) -> str:
+    """The edit that looks for another word, where a condition of the statement that freezes writes it."""
+    every = (node for condition in freezing.chosen for node in ast.walk(condition) if isinstance(node, ast.Constant))
+    found = only(node for node in every if node.value == word)
+    at = freezing.body.place(found) if found is not None else None
+    return str(change(at, at.text, _quoted(other))) if at is not None else ""
 
 
 def _unfreeze_new(new: Replaced, freezing: Freezing | None, model: str) -> str:
@@ -233,10 +260,22 @@ def _unfreeze_new(new: Replaced, freezing: Freezing | None, model: str) -> str:
     place = calls[0] if len(calls) == 1 else None if calls or freezing is None else freezing.loop or freezing.place
     here = place is not None and _function_of(place) is _function_of(new.place)
     target = new.target if here else _NUMBER.sub(r"[\1]", f"{model}.{new.path}")
-    fix = f"{_where(freezing)}, add `{target}.requires_grad_(True)`."
+    where, how = _where(freezing), f"{target}.requires_grad_(True)"
+    fix = f"{where}, add `{how}`{where.put(how)}."
     if here and place is not None and place.line > new.place.line:
-        fix += f" Or freeze above line {new.place.line}, before {target} is replaced."
+        edit = _moved(place, new.place)
+        fix += f" {OR}Or freeze above line {new.place.line}, before {target} is replaced{edit}."
     return fix
+
+
+def _moved(place: Place, above: Place) -> str:
+    """The edit that moves a statement above another, with the blocks around it that hold nothing else."""
+    body, statement = read_at(place)
+    arms = next((each.arms for each in spots(body.node) if each.node is statement), ()) if body is not None else ()
+    around = [arm for arm, _ in arms if arm.lineno > above.line]
+    alone = all(len(block) == 1 for arm in around for _, block in blocks(arm))
+    whole = body.place(around[0]) if around and body is not None else place
+    return str(move(whole, "above", above)) if alone else ""
 
 
 def _function_of(place: Place) -> ast.AST | None:
@@ -244,16 +283,30 @@ def _function_of(place: Place) -> ast.AST | None:
     return body.node if body is not None else None
 
 
-def _where(freezing: Freezing | None) -> str:
+class _There(NamedTuple):
+    """Where a statement goes, in words, and below what."""
+
+    words: str
+    below: Place | None = None
+
+    def __str__(self) -> str:
+        return self.words
+
+    def put(self, code: str) -> str:
+        """Return the edit that puts it there."""
+        return str(put(code, "beside", self.below)) if self.below is not None else ""
+
+
+def _where(freezing: Freezing | None) -> _There:
     """Where to unfreeze: below the only call of the function that freezes, else below the statement and its loop."""
-    if freezing is None:
-        return "Before the forward pass"
-    if freezing.call is None and freezing.told:
-        return "Before the forward pass"
+    if freezing is None or (freezing.call is None and freezing.told):
+        return _There("Before the forward pass")
     calls = [freezing.call] if freezing.call is not None else [place for place, _ in freezing.given()]
     if len(calls) == 1 and "\n" not in calls[0].text:
-        return f"Below line {calls[0].line}, `{calls[0].text}`"
-    return f"Below {f'the loop on line {freezing.loop.line}' if freezing.loop else f'line {freezing.place.line}'}"
+        return _There(f"Below line {calls[0].line}, `{calls[0].text}`", calls[0])
+    if freezing.loop is not None:
+        return _There(f"Below the loop on line {freezing.loop.line}", freezing.loop)
+    return _There(f"Below line {freezing.place.line}", freezing.place)
 
 
 def _missed(
@@ -369,20 +422,22 @@ def _update(level: Level, name: str, replaces: Callable[[ast.stmt, str], bool]) 
 def _fix_of_leaf(level: Level, name: str, update: Place) -> str:
     """How to change the leaf itself: as the last statement that computes `name` from `name` does."""
     assert level.body is not None
-    if f"{name}.grad" in update.text and (change := in_place(level.body, name, update.line)):
-        change = change if disabled_at(level.body, update.line) else f"with torch.no_grad(): {change}"
+    if f"{name}.grad" in update.text and (new := in_place(level.body, name, update.line)):
+        new = new if disabled_at(level.body, update.line) else f"with torch.no_grad(): {new}"
         others = (each for each in statements(level.body.node) if each.lineno != update.line)
         cleared = any(use.name.startswith(f"{name}.grad") for each in others for use in uses(each))
-        clear = "" if cleared else f", and put `{name}.grad = None` below line {update.line}"
+        none = f"{name}.grad = None"
+        clear = "" if cleared else f", and put `{none}` below line {update.line}{put(none, 'below', update)}"
         return (
-            f"Modify {name} in place, so it stays a leaf: on line {update.line}, write `{change}`{clear}. Or let an "
-            "optimizer do it."
+            f"Modify {name} in place, so it stays a leaf: {on_line(update, new)}{clear}. {OR}Or let an optimizer do it."
         )
-    changes = (in_place(level.body, name, place.line) for place in reversed(assignments(level.body, name)))
-    change = next((each for each in changes if each), None)
-    if change is None:
+    every = ((place, in_place(level.body, name, place.line)) for place in reversed(assignments(level.body, name)))
+    place, new = next(((place, each) for place, each in every if each), (update, None))
+    if new is None:
         return f"Keep {name} a leaf: {removed(update)}."
-    return f"Modify {name} in place, so it stays a leaf: `with torch.no_grad(): {change}`."
+    new = f"with torch.no_grad(): {new}"
+    edit = write(place, new) if place.line == update.line else ""
+    return f"Modify {name} in place, so it stays a leaf: `{new}`{edit}."
 
 
 def _finding_of_leaf(scene: Scene, name: str, made: Place, update: Place, fix: str) -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import torch
 
@@ -13,6 +14,7 @@ from backsight.diagnosis.wording import described, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Cut, Place, assignments, cuts
 from backsight.source.body import functions
+from backsight.source.edits import put
 from backsight.story.cuts import why
 from backsight.story.failure import Failure
 from backsight.story.handed import Handed, handed
@@ -35,6 +37,7 @@ def input_without_grad(failure: Failure) -> Finding:
     verb = "does" if len(called) == 1 else "do"
     cut = _cut(found, first)
     outer = None if found is None or found.assigned or found.given else _enclosing(found)
+    call = f"{first}.requires_grad_()" if len(bare) == 1 and _PATH.fullmatch(first) else ""
     evidence: list[Fact] = [shown(cut.place, f"{why(cut)}.")] if cut else _made(found, first, outer)
     evidence += passed(found)
     if failure.user:
@@ -44,7 +47,7 @@ def input_without_grad(failure: Failure) -> Finding:
         f"{listed(called) or 'An input of autograd.grad()'} {verb} not require grad, so nothing was recorded for "
         f"{'it' if len(called) == 1 else 'them'}.",
         tuple(evidence),
-        f"Call {first}.requires_grad_() {_where(found, outer)}; the forward pass must come after that.",
+        f"Call {first}.requires_grad_() {_where(found, outer, call)}; the forward pass must come after that.",
         source=str(cut.place if cut else (found and (found.assigned or found.given or outer)) or failure.source),
         exact=bool(bare),
     )
@@ -64,15 +67,17 @@ def _enclosing(found: Handed) -> Place | None:
     return places[-1] if places else None
 
 
-def _where(found: Handed | None, outer: Place | None) -> str:
+_PATH = re.compile(r"[\w.]+(\[\w+\])*")
+
+
+def _where(found: Handed | None, outer: Place | None, call: str) -> str:
     """Before anything is computed from it: in the function that has the variable."""
-    if outer is not None:
-        return f"below line {outer.line}, {outer.text}"
-    if found is not None and found.assigned is not None:
-        return f"below line {found.assigned.line}, {found.assigned.text}"
+    made = outer or (found.assigned if found is not None else None)
+    if made is not None:
+        return f"below line {made.line}, {made.text}{put(call, 'below', made)}"
     if found is None or found.given is None:
         return "before computing anything from it"
-    return f"before line {found.level.line}, {found.level.place.text}"
+    return f"before line {found.level.line}, {found.level.place.text}{put(call, 'above', found.level.place)}"
 
 
 def _cut(found: Handed | None, name: str) -> Cut | None:

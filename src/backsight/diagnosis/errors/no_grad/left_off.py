@@ -17,6 +17,7 @@ from backsight.naming.plain import namespace
 from backsight.source import Body, Place
 from backsight.source.bindings import bound, uses
 from backsight.source.body import body_around, callee, calls_in, functions, statements
+from backsight.source.edits import OR, put, remove, wrap
 from backsight.source.restoring import read_too_late
 from backsight.story.cut_fixes import silenced
 from backsight.story.files import user_files
@@ -63,7 +64,7 @@ def switched_off(scene: Scene) -> Finding | None:
 
 
 _BLOCK = "Wrap only what needs no gradients in `with torch.no_grad():`, which ends by itself{}"
-_EACH_TIME = " Or call torch.set_grad_enabled(True) each time that it is done."
+_EACH_TIME = f" {OR}Or call torch.set_grad_enabled(True) each time that it is done."
 
 
 def _undone(place: Place) -> str:
@@ -74,9 +75,11 @@ def _undone(place: Place) -> str:
     if body is not None and body.name == "__enter__":
         lines = [each.node.body[0].lineno for each in functions(place.file) if each.name == "__exit__"]
         first = min((line for line in lines if line > place.line), default=0)
+        keep, back = "self.was_enabled = torch.is_grad_enabled()", "torch.set_grad_enabled(self.was_enabled)"
+        edits = f"{put(keep, 'above', place)}{put(back, 'above', Place(place.file, first, ''))}" if first else ""
         return (
-            f"Above line {place.line}, keep the mode: `self.was_enabled = torch.is_grad_enabled()`. In __exit__, "
-            f"{f'above line {first}, put' if first else 'call'} `torch.set_grad_enabled(self.was_enabled)`."
+            f"Above line {place.line}, keep the mode: `{keep}`. In __exit__, "
+            f"{f'above line {first}, put' if first else 'call'} `{back}`{edits}."
         )
     rest = [each for each in block if each.lineno > place.line]
     switch = any(each.lineno == place.line for each in block)
@@ -87,7 +90,9 @@ def _undone(place: Place) -> str:
         return _BLOCK.format(f", instead of line {place.line}.") + _EACH_TIME
     first, last = rest[0].lineno, rest[-1].end_lineno or rest[-1].lineno
     what = f"line {first}" if first == last else f"lines {first} to {last}"
-    return f"Remove line {place.line}, and put {what} inside `with torch.no_grad():`, which ends by itself.{_EACH_TIME}"
+    under = "with torch.no_grad():"
+    edits = f"{remove(place)}{wrap([*map(body.place, rest)], under)}"
+    return f"Remove line {place.line}, and put {what} inside `{under}`{edits}, which ends by itself.{_EACH_TIME}"
 
 
 def _entered_again(scene: Scene, switch: Place) -> Finding | None:

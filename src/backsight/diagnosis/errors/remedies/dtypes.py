@@ -19,7 +19,7 @@ from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import dotted, expressions
-from backsight.source.edits import OR, on_line
+from backsight.source.edits import OR, on_line, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, around_engine
@@ -57,6 +57,10 @@ def _of_two_dtypes(found: Refusal, match: Match) -> Remedy | None:
         return Remedy(
             f"The backward of this operation needs one dtype. {above.fix}", (*took, *above.evidence), above.place
         )
+    if not new and not text and name.startswith("self.") and body is not None and statement is not None:
+        read = [node for node in expressions(statement) if dotted(node) == name]
+        line = rewritten(body, statement, {read[0]: how}) if len(read) == 1 else ""
+        how += str(write(body.place(statement), line)) if line else ""
     which = text or name or f"the {described(given.other)}"
     kept_in = _kept_in(found, like, given.kept) if like else None
     usual = f" {OR}Or {kept_in.fix}" if kept_in is not None else ""

@@ -50,7 +50,10 @@ def _resumed(found: Refusal, match: Match) -> Remedy | None:
         shows = text if text == str(epoch) else f"{text}, which is {epoch}"
         here = place == found.level.place
         lines.append(f"last_epoch is {shows}." if here else shown(place, f"passes last_epoch={shows}."))
-        for at, new in _decided(level, text, epoch):
+        decided = [*_decided(level, text, epoch)]
+        passing = rewritten(body, level.statement, {value: "-1"}) if body and level.statement else ""
+        begins += str(write(place, passing)) if passing and not decided else ""
+        for at, new in decided:
             lines.append(shown(at, f"sets {text}."))
             place, begins = at, f"{begins}: `{new}` on line {at.line}{write(at, new)}, if nothing else counts from it"
     lines.append(f"With last_epoch={epoch} it resumes, from the initial_lr of each group; {name} has none.")

@@ -23,6 +23,7 @@ from backsight.naming.frames import is_function
 from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, calls_of, loop_facts
 from backsight.source.body import callee, expressions
+from backsight.source.edits import instead, put
 from backsight.source.rewriting import rewritten
 from backsight.story.case import Case
 from backsight.story.failure import Failure, Level, around_engine
@@ -155,7 +156,10 @@ def _fix(level: Level, read: ast.expr, saving: list[tuple[Body, Place, ast.Call]
     kept = ", ".join(f"{body.text(each)}.detach()" for each in call.args)
     held = level.body.text(read.value)
     line = rewritten(level.body, level.statement, {read: f"{held}.kept"})
+    keeping = f"{context}.kept = ({kept},)"
+    edits = f"{put(keeping, 'below', place)}{instead(level.body, level.statement, line)}"
     return (
-        f"Read it before backward(). Or keep a reference: below line {place.line}, put `{context}.kept = ({kept},)`, "
-        f"and on line {level.statement.lineno} write `{line}`. That keeps the memory for as long as {held} lives."
+        f"Read it before backward(). Or keep a reference: below line {place.line}, put `{keeping}`, "
+        f"and on line {level.statement.lineno} write `{line}`{edits}. That keeps the memory for as long as {held} "
+        "lives."
     )

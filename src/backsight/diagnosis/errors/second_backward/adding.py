@@ -11,6 +11,7 @@ from backsight.diagnosis.wording import listed
 from backsight.source import Place, parsed
 from backsight.source.bindings import bound, uses
 from backsight.source.body import blocks, callee, calls_in, statements
+from backsight.source.edits import Where, move, remove, write
 from backsight.story.case import Case
 from backsight.story.failure import Level
 from backsight.story.holders import below
@@ -20,10 +21,11 @@ from backsight.story.stepping import steps_in
 @dataclass(frozen=True)
 class Added:
     """The backward of a sum: `call` is `(first + second).backward()`, and `how` tells where to write it and what goes
-    and moves for it; the call alone where the two backwards do not stand side by side."""
+    and moves for it, with `edits`; the call alone where the two backwards do not stand side by side."""
 
     call: str
     how: str
+    edits: str = ""
 
 
 def added(level: Level, place: Place, other: str, loss: str) -> Added:
@@ -40,6 +42,7 @@ def added(level: Level, place: Place, other: str, loss: str) -> Added:
         return Added(call, call)
     made = {name for each in between for inner in _within(each) for name in bound(inner)}
     steps = {each.place.position for each in steps_in(level)}
+    where: Where
     if not made & _names(later):
         at, gone, where = first, second, "above"
         moving = [each for each in between if any(map(_zeroes, _within(each)))]
@@ -50,9 +53,10 @@ def added(level: Level, place: Place, other: str, loss: str) -> Added:
     if level.body is None or lost or any(len(_within(each)) > 1 for each in moving):
         return Added(call, call)
     edits = [f"on line {at.line}, write `{call}`", f"remove line {gone.line}, `{gone.text}`"]
-    moved = map(level.body.place, moving)
+    moved = [*map(level.body.place, moving)]
     edits += [f"move line {each.line}, `{each.text}`, {where} line {at.line}" for each in moved]
-    return Added(call, f"{', '.join(edits[:-1])}, and {edits[-1]}")
+    marks = f"{write(at, call)}{remove(gone)}{''.join(str(move(each, where, at)) for each in moved)}"
+    return Added(call, f"{', '.join(edits[:-1])}, and {edits[-1]}{marks}", marks)
 
 
 def _between(level: Level, first: Place, second: Place) -> list[ast.stmt] | None:

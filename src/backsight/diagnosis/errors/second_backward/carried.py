@@ -14,6 +14,7 @@ from backsight.findings.evidence import Fact
 from backsight.source import loop_facts, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import dotted
+from backsight.source.edits import write
 from backsight.story.carrier import Carrier
 from backsight.story.carriers import carriers
 from backsight.story.case import Case
@@ -176,11 +177,13 @@ def losses_of_loop(found: Carrier) -> Finding | None:
     several = type(value) in (list, tuple, dict)
     if several and any(each is found.case.root for each in results_in(value)):
         every = f"{name}.values()" if type(value) is dict else name
-        fix = f"sum({every}).backward()"
+        fix = new = f"sum({every}).backward()"
     elif isinstance(loop, ast.For) and _runs_on(level, loop):
-        fix = f"on sum({level.body.text(loop.iter)})"
+        every = level.body.text(loop.iter)
+        fix, new = f"on sum({every})", f"sum({every}).backward()"
     else:
         return None
+    edit = write(facts.loop, new) if facts is not None else ""
     among = f"in {name}" if several else f"that come from {name}"
     return explanation(
         f"The losses {among} share operations, and the first backward() has freed them.",
@@ -188,7 +191,7 @@ def losses_of_loop(found: Carrier) -> Finding | None:
             *([shown(found.stored, f"computes {name} once, before the loop.")] if found.stored else []),
             shown(level.place, "frees its graph in the first iteration, and needs it again in the next."),
         ),
-        f"Add the losses and call backward once, instead of the loop: {fix}.",
+        f"Add the losses and call backward once, instead of the loop: {fix}{edit}.",
         source=str(level.place),
     )
 
@@ -215,7 +218,7 @@ def among_others(case: Case) -> Finding | None:
                 continue
             line = keeping_graph(failing)
             fix = (
-                f"Keep the graph for the next one: on line {failing.line}, write `{line}`."
+                f"Keep the graph for the next one: on line {failing.line}, write `{line}`{write(failing.place, line)}."
                 if line
                 else f"Add the losses and call backward once: sum({name}).backward()."
             )

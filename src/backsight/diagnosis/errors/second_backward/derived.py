@@ -11,8 +11,10 @@ from backsight.diagnosis.wording import shown
 from backsight.source import Body, Place, statement_at
 from backsight.source.body import body_around, calls_in, is_constant, keyword, statements
 from backsight.source.changes import changed_names
+from backsight.source.edits import OR, Edit, instead
 from backsight.source.imports import is_gradient_call
-from backsight.source.rewriting import rewritten, simple
+from backsight.source.rewriting import simple
+from backsight.story.attached import with_flag
 from backsight.story.case import Case, loops
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor, needs_gradient
@@ -48,8 +50,9 @@ def differentiated_again(case: Case) -> Finding | None:
             *([] if same else [shown(level.place, "needs it again in the next iteration.")]),
             shown(facts.loop, "does not recompute that graph."),
         ),
-        f"Keep the graph for the next iteration: on line {place.line}, write `{_retaining(body, statement, call)}`. "
-        "No optimizer steps in this loop, so the graph still matches the weights.",
+        f"Keep the graph for the next iteration: on line {place.line}, write `{_retaining(body, statement, call)}`"
+        f"{_edit(body, statement, call, 'retain_graph')}. No optimizer steps in this loop, so the graph still matches "
+        "the weights.",
         source=str(place),
         exact=case.earlier is not None,
     )
@@ -82,11 +85,20 @@ def _kept(case: Case, place: Place, found: tuple[Body, ast.stmt, ast.Call]) -> s
     """How the call keeps its graph; where it says itself that the gradient has none, only what it went through."""
     body, statement, call = found
     if keyword(call, "create_graph", "retain_graph") is None:
+        edits = [_edit(body, statement, call, flag) for flag in ("create_graph", "retain_graph")]
         return (
             f"Keep it: {body.text(call).rstrip(') ,')}, create_graph=True), so that {case.loss} trains through this "
-            "gradient, too. If it needs only the gradient's values, retain_graph=True is enough."
+            f"gradient, too{edits[0]}. {OR}If it needs only the gradient's values, retain_graph=True is enough"
+            f"{edits[1]}."
         )
-    return f"Keep it: on line {place.line}, write `{_retaining(body, statement, call)}`."
+    edit = _edit(body, statement, call, "retain_graph")
+    return f"Keep it: on line {place.line}, write `{_retaining(body, statement, call)}`{edit}."
+
+
+def _edit(body: Body, statement: ast.stmt, call: ast.Call, flag: str) -> Edit | str:
+    """What gives a call a flag."""
+    new = with_flag(body, statement, call, flag)
+    return instead(body, statement, new) if new else ""
 
 
 def _stepped(case: Case) -> bool:
@@ -148,8 +160,5 @@ def _is_part(around: Level, call: ast.Call, body: Body) -> bool:
 
 def _retaining(body: Body, statement: ast.stmt, call: ast.Call) -> str:
     """The statement with `retain_graph=True`."""
-    given = keyword(call, "retain_graph")
-    if given is not None:
-        return rewritten(body, statement, {given: "True"})
     text = f"{body.text(call)[:-1].rstrip(', ')}, retain_graph=True)"
-    return rewritten(body, statement, {call: text}) or text
+    return with_flag(body, statement, call, "retain_graph") or text

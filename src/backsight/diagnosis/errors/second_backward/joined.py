@@ -13,8 +13,10 @@ from backsight.diagnosis.wording import shown, tensor_of
 from backsight.source import assignments
 from backsight.source.bindings import spots
 from backsight.source.body import LOOPS, dotted
+from backsight.source.edits import OR, move, unwrap, wrap
 from backsight.story.case import Case
 from backsight.story.failure import Level
+from backsight.story.fixes import without
 from backsight.story.joints import Joint, joint_by_argument, joint_of
 from backsight.tracing import Line
 
@@ -62,10 +64,12 @@ def parametrized_once(case: Case) -> Finding | None:
             made = [level.value(dotted(each.func) or "") for each in items if isinstance(each, ast.Call)]
             if torch.nn.utils.parametrize.cached in made and any(isinstance(each, LOOPS) for each in arms[k:]):
                 place = level.body.place(arm) if level.body else level.place
+                loop = next(each for each in arms[k:] if isinstance(each, LOOPS))
+                edits = f"{unwrap(place)}{wrap([*map(level.body.place, loop.body)], place.text)}" if level.body else ""
                 return explanation(
                     "A parametrized weight is computed once for all iterations, and backward() has freed its graph.",
                     (shown(place, "caches what is computed until the block ends."), *freed(case)),
-                    f"Put `{place.text}` inside the loop, around the forward and backward of one iteration.",
+                    f"Put `{place.text}` inside the loop, around the forward and backward of one iteration{edits}.",
                     source=str(place),
                 )
     return None
@@ -98,7 +102,8 @@ def _twice(case: Case, first: Line, level: Level) -> Finding:
     return explanation(
         f"backward() runs on {case.loss} a second time.",
         (shown(first, "ran first and freed the graph."), shown(level.place, "needs it again.")),
-        f"Call backward on {case.loss} once: remove one of the two calls. To only inspect gradients, "
+        f"Call backward on {case.loss} once: remove one of the two calls"
+        f"{without(level.place)}{OR}{without(first.place)}. {OR}To only inspect gradients, "
         f"torch.autograd.grad({case.loss}, parameters, retain_graph=True) keeps the graph for the other.",
         source=str(level.place),
     )
@@ -116,15 +121,15 @@ def computed_outside(case: Case) -> Finding | None:
     if around is None or len(places) != 1 or around.value(name) is not case.root:
         return None
     function = level.function.rpartition(".")[2]
-    first = level.body.node.body[0].lineno if level.body is not None else level.line
+    first = level.body.place(level.body.node.body[0]) if level.body is not None else level.place
     return explanation(
         f"{name} was computed once, outside {function}(), and backward() already ran on it.",
         (
             shown(places[0], f"computes {name} once."),
             shown(level.place, f"frees its graph in the first call of {function}(), and needs it again."),
         ),
-        f"Move line {places[0].line}, `{places[0].text}`, into {function}(), above line {first}, so each call "
-        "recomputes it.",
+        f"Move line {places[0].line}, `{places[0].text}`, into {function}(), above line {first.line}"
+        f"{move(places[0], 'above', first)}, so each call recomputes it.",
         source=str(places[0]),
         exact=case.earlier is not None,
     )

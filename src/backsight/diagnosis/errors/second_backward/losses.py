@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -14,11 +14,12 @@ from backsight.diagnosis.errors.second_backward.moved import Moved, moved, perha
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Place, assignments, backward_roots, parsed, statement_at
+from backsight.source import Place, assignments, backward_roots, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import are_alternatives, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.changes import changed_names
+from backsight.source.edits import OR, Edit, put, repeat, without_marks, write
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.anew import each_detached, lines_of, run_again
@@ -121,12 +122,24 @@ def _once_before_loop(case: Case, level: Level, name: str, loop: Place, kept: st
             shown(loop, "does not compute it again."),
             shown(level.place, "frees its graph in the first iteration, and needs it again in the next."),
         ),
-        f"Keep its graph, as no weight changes in the loop: on line {level.line}, write `{kept}`."
+        f"Keep its graph, as no weight changes in the loop: on line {level.line}, write `{kept}`"
+        f"{write(level.place, kept)}."
         if kept
-        else f"Compute {name} inside the loop, from a new forward pass{along(level, made)}: "
-        f"{_outdated(case, level, loop, by)}.",
+        else f"Compute {name} inside the loop, from a new forward pass{along(level, made)}"
+        f"{_inside(level, made, loop)}: {_outdated(case, level, loop, by)}.",
         source=str(level.place) if kept else str(made[-1]) if made else str(level.place),
     )
+
+
+def _inside(level: Level, made: Sequence[Place], loop: Place) -> Edit | str:
+    """What runs the last of some statements in a loop, too, and the others that compute what it reads."""
+    body, statement = read_at(made[-1]) if made else (None, None)
+    if body is None or level.body is None or body.node is not level.body.node or not isinstance(statement, ast.Assign):
+        return ""
+    every = ancestors(body, body.text(statement.value), statement.lineno).items()
+    before = {place for name, each in every if results_in(level.value(name)) for place in each.bound}
+    before = {each for each in before if each.line < statement.lineno}
+    return repeat(sorted({*before, made[-1]}, key=lambda each: each.position), "below", loop)
 
 
 def _outdated(case: Case, level: Level, loop: Place, by: str) -> str:
@@ -200,7 +213,9 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
         edits = _all_detached(case, level, apart, line, through, joints) if stands and not seen else {}
         names = [through, *(_beside(case, level, apart, line, through, joints) if stands and not seen else ())]
         cut = listed([f"{name}.detach()" for name in names], len(names))
-        fix = f"Compute {apart} from {cut}: its backward then stops there."
+        detached = each_detached(level.body, apart, line, *names)
+        writing = "".join(str(write(at, code)) for at, code in _at(level, detached))
+        fix = f"Compute {apart} from {cut}{writing}: its backward then stops there."
         if edits:
             every = [name for names, _ in edits.values() for name in names]
             through = listed(every)
@@ -211,12 +226,13 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
                 shown(at, f"computes {apart} from {listed(names)}, still attached to its graph.")
                 for at, (names, _) in edits.items()
             ]
-            lines = "; ".join(f"on line {at.line}, `{new}`" for at, (_, new) in edits.items())
+            lines = "; ".join(f"on line {at.line}, `{new}`{write(at, new)}" for at, (_, new) in edits.items())
             fix = f"Detach {'both' if len(every) == 2 else 'all of them'}, so that its backward stops there: {lines}."
         elif where:
             evidence.insert(0, shown(where, f"computes {apart} from {through}, still attached to its graph."))
-            if len(names) == 1 and (single := each_detached(level.body, apart, line, through)):
-                fix = f"Compute {apart} from {cut}: {on_lines(single)}. Its backward then stops there."
+            if len(names) == 1 and detached:
+                on = on_lines(detached, level.place.file)
+                fix = f"Compute {apart} from {cut}: {on}. Its backward then stops there."
         if stands:
             evidence.append(f"The optimizer step after {apart}.backward() does not update what computes {through}.")
         elif seen and seen.others:
@@ -226,11 +242,12 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
                 f"also depend on {part}."
             )
             fix = f"Compute {apart} from {through}.detach(), and add the losses, which still share {part}: {add.how}."
+            fix = f"{fix[:-1]}{writing}." if detached and add.edits else without_marks(fix)
         else:
             evidence.append(
                 f"{through} only weights {apart}, as an advantage should; adding the losses would train it with both."
             )
-            fix += f" If {apart} should train it too, add the losses: {add.how}."
+            fix += f" {OR}If {apart} should train it too, add the losses: {add.how}."
         return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(where or level.place))
     if step := _trains_a_part(case, level, place, shared):
         part = f"{step.call} in between trains only a part of what they share: each loss has its own optimizer."
@@ -243,7 +260,7 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
     fix = f"Add the losses and call backward once: {add.how}."
     if perhaps := perhaps_moved(level, place):
         again = f"{_again(through)} below line {perhaps.line}, {perhaps.text}"
-        fix = f"{again}, if that changes weights. If it does not, add the losses and call backward once."
+        fix = f"{again}, if that changes weights. {OR}If it does not, add the losses and call backward once{add.edits}."
     elif add.how == add.call and _steps_between(level, place):
         fix += " Step the optimizers after that."
     return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
@@ -273,7 +290,8 @@ def _each_for_itself(case: Case, level: Level, place: Place, other: str, loss: s
             f"{listed(cuts[other], _FEW)}, and the one after {loss}.backward() not what computes "
             f"{listed(cuts[loss], _FEW)}.",
         ),
-        f"Detach in each loss what its own optimizer does not train: {on_lines({**edits[0], **edits[1]})}.",
+        f"Detach in each loss what its own optimizer does not train: "
+        f"{on_lines({**edits[0], **edits[1]}, level.place.file)}.",
         str(reads[other][cuts[other][0]].read),
     )
 
@@ -361,14 +379,15 @@ def _over_old_weights(
     stands = between.below == between.place
     at = f"line {between.place.line}, {between.place.text}" if stands else f"line {between.below.end}"
     below_it = f"below {at}"
-    fix = f"{_again(through)} {below_it}{forward}, and compute {loss} from that."
+    weights = (leaf.node for leaf in case.graph.leaves if _feeds(case, leaf.node, shared))
+    again = run_again(case, level, between.below, {*shared, *weights})
+    edit = repeat(again, "below" if stands else "beside", between.below) if again else ""
+    fix = f"{_again(through)} {below_it}{forward}, and compute {loss} from that{edit}."
     if through and ways_into(case.graph, shared, made_in(case.graph, level.value(through))):
-        weights = (leaf.node for leaf in case.graph.leaves if _feeds(case, leaf.node, shared))
-        again = run_again(case, level, between.below, {*shared, *weights})
         which = lines_of(level.body, again) if again else f"the forward pass of {loss}"
-        fix = f"Run {which} again {below_it}: {loss} then has a graph of its own."
+        fix = f"Run {which} again {below_it}{edit}: {loss} then has a graph of its own."
     if between.by_step:
-        fix += f" Or, if both losses share one step, add them: {add.how}{', then step' * (add.how == add.call)}."
+        fix += f" {OR}Or, if both losses share one step, add them: {add.how}{', then step' * (add.how == add.call)}."
     else:
         fix += " Adding the losses would backpropagate both through the old weights."
     source = read.read if read else level.place
@@ -391,14 +410,16 @@ def _forward_again(
         edits = each_detached(level.body, other, place.line, name)
         lines = run_again(case, level, step.place, (shared - behind) | stepped)
         if [line.line for line in lines] == [*edits] == [each.read.line]:
+            again = put(each.read.text, "below", step.place)
             return (
                 f"Compute {other} from {name}.detach(), as {step.call} trains nothing that {name} is computed from: "
-                f"{on_lines(edits)}. For {loss}, put `{each.read.text}` {below_it}."
+                f"{on_lines(edits, level.place.file)}. For {loss}, put `{each.read.text}` {below_it}{again}."
             )
     lines = run_again(case, level, step.place, shared | stepped)
     if body is None or not lines:
         return f"Run the forward pass of {loss} again {below_it}."
-    return f"Run {lines_of(body, lines)} again {below_it}: {loss} then has a graph of its own."
+    edit = repeat(lines, "below", step.place)
+    return f"Run {lines_of(body, lines)} again {below_it}{edit}: {loss} then has a graph of its own."
 
 
 def _again(through: str | None) -> str:
@@ -445,6 +466,12 @@ def _weighed(case: Case, loss: str, graph: Graph, shared: set[int]) -> Iterator[
         others = {_key(graph, each) for each in joints if each != joint}
         line = case.watch.line_of(product) if case.watch else None
         yield _Weighed(loss, _key(graph, joint), line, others)
+
+
+def _at(level: Level, new: Mapping[int, str]) -> Iterator[tuple[Place, str]]:
+    """The statements of a function that are written anew, by their lines."""
+    every = {each.lineno: each for each in statements(level.body.node)} if level.body is not None else {}
+    return ((level.body.place(every[line]), code) for line, code in new.items()) if level.body is not None else iter(())
 
 
 def _key(graph: Graph, node: int) -> tuple[int, int]:

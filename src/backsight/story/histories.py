@@ -1,0 +1,53 @@
+"""What a program holds, written without its history."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from backsight.naming.plain import class_dict, namespace
+from backsight.naming.roots import is_user_class
+from backsight.story.failure import method
+from backsight.story.holders import results_in
+from backsight.story.memory import is_tensor
+
+
+def detached_as(name: str, held: object) -> str:
+    """Return the statement that cuts the history of a variable which holds `held`: a tensor, or containers of some."""
+    if held is None:  # not to be read without running code
+        return f"{name} = {name}.detach()"
+    cut = without_history(name, held)
+    whole = f"{name} = {cut}" if cut else attributes_detached(name, held)
+    return whole or f"detach() every tensor that {name} holds"
+
+
+def attributes_detached(name: str, held: object) -> str:
+    """The statements that cut the history of what an object of the user's holds; empty where one cannot be assigned."""
+    cls = type(held)
+    if not is_user_class(class_dict(cls).get("__module__")) or method(cls, "__setattr__") or issubclass(cls, tuple):
+        return ""
+    inside = {each: value for each, value in (namespace(held) or {}).items() if results_in(value)}
+    cuts = [(f"{name}.{each}", without_history(f"{name}.{each}", value)) for each, value in inside.items()]
+    return "; ".join(f"{path} = {cut}" for path, cut in cuts) if all(cut for _, cut in cuts) else ""
+
+
+def without_history(name: str, held: object, inner: str = "each") -> str | None:
+    """Return the expression for `held` without its history; None where it is not one line."""
+    if is_tensor(held):
+        return f"{name}.detach()"
+    if issubclass(type(held), tuple) and "_fields" in class_dict(type(held)):
+        fields: Any = class_dict(type(held))["_fields"]
+        own = zip(fields, tuple.__iter__(cast("tuple[object, ...]", held)), strict=True)
+        inside = {field: without_history(f"{name}.{field}", value) for field, value in own if results_in(value)}
+        given = ", ".join(f"{field}={cut}" for field, cut in inside.items())
+        return f"{name}._replace({given})" if inside and all(inside.values()) else None
+    if not isinstance(held, (dict, list, tuple)) or type(held) not in (dict, list, tuple):
+        return None  # of a class of the user's, whose own code would run
+    values = [*held.values()] if isinstance(held, dict) else [*held]
+    each = "h" if values and is_tensor(values[0]) else inner
+    cuts = {without_history(each, value, "") for value in values} if each else set()
+    cut = cuts.pop() if len(cuts) == 1 else None
+    if cut is None:
+        return None
+    if type(held) is dict:
+        return f"{{key: {cut} for key, {each} in {name}.items()}}"
+    return f"[{cut} for {each} in {name}]" if type(held) is list else f"tuple({cut} for {each} in {name})"
