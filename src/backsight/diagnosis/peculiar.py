@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 
-from backsight.diagnosis.amending import call_at, divided, instead, renewed, swapped, with_keyword, without_keyword
-from backsight.diagnosis.evidence.attention import lower_right
+from backsight.diagnosis.amending import call_at, divided, instead, renewed, swapped, with_keyword
+from backsight.diagnosis.evidence.attention import lower_right, masked_to_the_end
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.loss_targets import OF_LOSSES, named_operand
 from backsight.diagnosis.wording import if_known, shown, warning
@@ -182,10 +182,7 @@ def _to_the_end(told: Told, query: str, key: str, *, one: bool) -> str:
         return ""
     if one:
         return instead(body, statement, with_keyword(body, call, "is_causal", f"{query}.size(-2) > 1"))
-    (new,) = without_keyword(body, call, "is_causal").values() or ("",)
-    rows, columns = f"{query}.size(-2)", f"{key}.size(-2)"
-    mask = f"torch.ones({rows}, {columns}, dtype=torch.bool, device={query}.device).tril({columns} - {rows})"
-    return instead(body, statement, {call: f"{new[:-1]}, attn_mask={mask})"}) if new else ""
+    return masked_to_the_end(body, statement, call, query, key)
 
 
 def _aligned(told: Told) -> Finding:
