@@ -17,7 +17,7 @@ from backsight.findings.evidence import Evidence, doubt
 from backsight.findings.printing.data import from_data
 from backsight.findings.printing.excerpt import excerpts
 from backsight.source import Place
-from backsight.source.edits import OR, remove, write
+from backsight.source.edits import OR, lines_of, move, put, remove, write
 from backsight.tracing import Line
 
 CARRIED = """
@@ -251,7 +251,7 @@ class TestHtml:
         assert html.count("<mark ") == 2
 
     def test_reads_as_the_terminal_does_without_its_styles(self, finding):
-        (code,) = re.findall(r"<pre[^>]*>(.*?)</pre>", finding._repr_html_(), re.DOTALL)
+        code, *_ = re.findall(r"<pre[^>]*>(.*?)</pre>", finding._repr_html_(), re.DOTALL)
         text = re.sub(r"<[^>]*>", "", code)
         assert "❱ 6 │     output, hidden = model(torch.randn(4, 1, 2), hidden)\n    │     ╰╴reads hidden" in text
 
@@ -349,39 +349,47 @@ def test_text_stays_together_and_code_stands_apart():
 
 
 class TestTheFixAsADiff:
-    def test_of_a_fix_that_takes_the_place_of_the_culprit(self):
-        where = Evidence("modifies it.", Place("gone.py", 2, "h.add_(1)"))
-        finding = bs.Finding("BS1", "error", "It.", (where,), "Write h = h.add(1): that makes another.", "gone.py:2")
-        assert on_terminal(finding).splitlines()[-2:] == ["      - h.add_(1)", "      + h = h.add(1)"]
-        assert "<del>- h.add_(1)</del>" in finding._repr_html_()
+    TEXT = "h = relu(x)\nfor x in xs:\n    h.add_(1)\n    loss = f(h)\n    loss.backward()\n"
 
-    @pytest.mark.parametrize(
-        ("old", "fix", "new"),
-        [
-            (
-                "o = SGD(net.parameters())",
-                "To train it, write {}. Otherwise, freeze it.",
-                "o = SGD([*net.parameters(), d])",
-            ),
-            ("kept.append(loss)", "{}, which keeps the number and drops the graph.", "kept.append(loss.item())"),
-            ("total += loss", "{}, which keeps the number.", "total += loss.item()"),
-            ("h = net(x)", "It trains nothing: on line 2, write `{}`.", "h = net(x).detach()"),
-        ],
-    )
-    def test_wherever_a_fix_gives_the_statement_that_takes_its_place(self, old, fix, new):
-        where = Evidence("does it.", Place("gone.py", 2, old))
-        finding = bs.Finding("BS1", "error", "It.", (where,), fix.format(new), "gone.py:2")
-        assert on_terminal(finding).splitlines()[-2:] == [f"      - {old}", f"      + {new}"]
+    @pytest.fixture
+    def shown(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "net.py").write_text(self.TEXT)
 
-    @pytest.mark.parametrize("fix", ["On line 9, write h = h.add(1).", "kept.append(1), which is another call."])
-    def test_and_not_for_another_line_or_another_call(self, fix):
-        where = Evidence("does it.", Place("gone.py", 2, "h.add_(1)"))
-        assert "      - " not in on_terminal(bs.Finding("BS1", "error", "It.", (where,), fix, "gone.py:2"))
+        def shown(fix: str, source: str = "net.py:3") -> list[str]:
+            where = Evidence("does it.", Place("net.py", 3, "h.add_(1)"))
+            self.finding = bs.Finding("BS1", "error", "It.", (where,), fix, source)
+            below = on_terminal(self.finding).partition("fix: ")[2].splitlines()[1:]
+            return [line.removeprefix("      ") for line in below]
 
-    @pytest.mark.parametrize("fix", ["Write y = x + 1: another variable.", "Remove .detach().", "Write x.clone()."])
-    def test_is_not_made_of_what_does_not(self, fix):
-        where = Evidence("modifies it.", Place("gone.py", 2, "h = x.exp()"))
-        assert "- h" not in on_terminal(bs.Finding("BS1", "error", "It.", (where,), fix, "gone.py:2"))
+        return shown
+
+    def test_of_the_statement_that_is_written_anew(self, shown):
+        (three,) = lines_of("net.py", 3)
+        assert shown(f"Write h = h.add(1){write(three, 'h = h.add(1)')}.") == ["- h.add_(1)", "+ h = h.add(1)"]
+        assert "<del>- h.add_(1)</del>\n<ins>+ h = h.add(1)</ins>" in self.finding._repr_html_()
+
+    def test_of_all_that_the_first_alternative_changes(self, shown):
+        one, three, five = lines_of("net.py", 1, 3, 5)
+        fix = f"Do both{remove(three)}{put('h.clear()', 'below', five)}. {OR}Or this{write(one, 'h = x')}."
+        assert shown(fix) == ["- h.add_(1)", "+ h.clear()"]
+        assert shown(f"Do it outside{put('h = 1', 'beside', lines_of('net.py', 2)[0])}.") == ["+ h = 1"]
+
+    def test_not_of_many_lines_nor_of_one_that_moves(self, shown):
+        two, three, five = lines_of("net.py", 2, 3, 5)
+        assert shown(f"Move it{move(three, 'below', five)}.") == []
+        four = "\n".join(f"{name} = 1" for name in "abcd")
+        assert shown(f"Put it there{put(four, 'above', two)}.") == []
+
+    def test_not_where_the_words_alone_ask_for_it(self, shown):
+        assert shown("On line 3, write `h = h.add(1)`.") == []
+
+    def test_not_in_a_file_that_has_changed_since_or_is_gone(self, shown, tmp_path):
+        fix = f"Write h = h.add(1){write(lines_of('net.py', 3)[0], 'h = h.add(1)')}."
+        (tmp_path / "net.py").write_text("# mended\n" + self.TEXT)
+        assert shown(fix) == []
+        (tmp_path / "net.py").unlink()
+        assert shown(fix) == []
 
 
 def test_the_line_of_a_finding_is_shown_where_no_evidence_has_a_statement(tmp_path, monkeypatch):

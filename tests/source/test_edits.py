@@ -56,6 +56,12 @@ def test_a_finding_has_the_text_that_is_read_and_the_edits_of_each_alternative()
     assert found.edits == ((write(at(2), "x = 1"),), (remove(at(3)),))
 
 
+def test_a_block_out_of_which_all_moves_keeps_a_pass() -> None:
+    source = "a()\nif b:\n    c()\nelse:\n    d()\n"
+    assert text_of(source, move(at(3), "above", line(1))) == "c()\na()\nif b:\n    pass\nelse:\n    d()\n"
+    assert text_of(source, move(at(5), "below", line(1))) == "a()\nd()\nif b:\n    c()\nelse:\n    pass\n"
+
+
 def test_a_finding_that_is_told_again_keeps_its_edits() -> None:
     from dataclasses import replace
 

@@ -286,8 +286,10 @@ class _Text:
         else:
             self._repeat(edit.lines, edit.line, edit.where)
             if edit.kind == "move":
-                for n in self._whole(edit.lines):
+                whole = self._whole(edit.lines)
+                for n in whole:
                     del self._own[n]
+                self._keep_block(whole)
 
     def _at(self, line: int) -> ast.stmt:
         """The statement with a line: a compound one with those of its head."""
@@ -308,6 +310,14 @@ class _Text:
         """All lines of the statements with these lines."""
         nodes = [self._at(line) for line in lines]
         return sorted({n for node in nodes for n in range(_first(node), (node.end_lineno or 0) + 1)})
+
+    def _keep_block(self, gone: Sequence[int]) -> None:
+        """Leave `pass` in a block all of whose statements have moved."""
+        left = (node for node in self._statements if node.lineno in self._own)
+        for block in (block for node in left for block in _blocks(node)):
+            lines = range(_first(block[0]), (block[-1].end_lineno or 0) + 1)
+            if set(lines) & set(gone) and not any(n in self._own for each in block for n in _all_lines(each)):
+                self._below.setdefault(lines[0], []).insert(0, f"{' ' * block[0].col_offset}pass")
 
     def _put(self, line: int, code: str, where: Where) -> None:
         node = self._at(line)
@@ -377,6 +387,14 @@ class _Text:
         self._put(line, "\n".join(text[min(indent, _indent(text)) :] for text in texts), where)
 
 
+def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
+    """The blocks of a statement, each with the statements directly in it."""
+    for name in ("body", "orelse", "finalbody"):
+        yield from filter(None, [getattr(node, name, [])])
+    for each in (*getattr(node, "handlers", []), *getattr(node, "cases", [])):
+        yield each.body
+
+
 def _first_statement(tree: ast.Module) -> int:
     """The line of the first statement that something can be imported above."""
     for k, node in enumerate(tree.body):
@@ -406,6 +424,10 @@ def _indent(line: str) -> int:
 def _first(node: ast.stmt) -> int:
     decorators: list[ast.expr] = getattr(node, "decorator_list", [])
     return min([node.lineno, *(each.lineno for each in decorators)])
+
+
+def _all_lines(node: ast.stmt) -> range:
+    return range(_first(node), (node.end_lineno or 0) + 1)
 
 
 def _body(node: ast.stmt) -> list[ast.stmt]:

@@ -19,11 +19,11 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_dict, class_name, inherits, is_class, mro, namespace
-from backsight.source import assignments, loop_facts, statement_at
+from backsight.source import assignments, loop_facts, read_at, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING, values_of
-from backsight.source.edits import change, lines_of, move, put, write
+from backsight.source.edits import change, instead, lines_of, move, put, write
 from backsight.source.freezing import freezing_of, freezings
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -110,7 +110,9 @@ def _kept(failure: Failure) -> Finding | None:
     holds = f"{found.holder} {'holds' if found.is_of_partial else 'is'}"
     mended = ""
     if found.made and found.mended:
-        mended = f"write `{found.mended}` on line {found.made.line}{write(found.made, found.mended)}"
+        is_part = (statement := read_at(found.made)[1]) is not None and statement.lineno != found.made.line
+        edit = change(found.made, found.made.text, found.mended) if is_part else write(found.made, found.mended)
+        mended = f"write `{found.mended}` on line {found.made.line}{edit}"
     return explanation(
         f"{holds} an exhausted {found.kind}: it can be iterated only once."
         if found.sure
@@ -205,7 +207,7 @@ def used_up(given: Given) -> Finding | None:
     statement = statement_at(body, *made.position)
     value = statement.value if isinstance(statement, ast.Assign) else None
     mended = f"{name} = list({body.text(value)})" if value is not None else f"{name} = list(...)"
-    mended = f"{mended}{write(made, mended)}" if value is not None else mended
+    mended = f"{mended}{instead(body, statement, mended)}" if value is not None and statement is not None else mended
     return explanation(
         f"{name} is an exhausted generator: it can be iterated only once.",
         (

@@ -9,10 +9,11 @@ import torch
 
 from backsight.diagnosis.wording import listed
 from backsight.snapshot import survey
+from backsight.source import loop_facts
 from backsight.source.bindings import spots, target_names
-from backsight.source.body import callee, dotted
-from backsight.source.edits import OR, marks_of, put, write
-from backsight.source.rewriting import simple
+from backsight.source.body import callee, calls_in, dotted
+from backsight.source.edits import OR, instead, marks_of, on_line, put, write
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure, Level
 from backsight.story.fixes import removed
 from backsight.story.memory import is_module
@@ -38,14 +39,26 @@ class Flag:
 
     def instead(self, code: str) -> str:
         """That code in place of the statement, if it does nothing but set the flag."""
-        statement = self.level.statement
-        flags = isinstance(statement, ast.Assign) or isinstance(getattr(statement, "value", None), ast.Call)
-        alone = isinstance(statement, ast.Expr | ast.Assign) and flags
-        return str(write(self.level.place, code)) if alone else ""
+        match self.level.statement:
+            case (ast.Assign(targets=[ast.Attribute(attr="requires_grad")]) | ast.Expr(value=ast.Call())) as statement:
+                return str(instead(self.level.body, statement, code)) if self.level.body is not None else ""
+        return ""
+
+    @property
+    def within(self) -> str:
+        """The statement that sets the flag in an expression, `loss = h.requires_grad_().sum()`, with a new tensor."""
+        body, statement = self.level.body, self.level.statement
+        calls = [each for each in calls_in(statement) if callee(each)[1] == "requires_grad_"]
+        whole = isinstance(statement, ast.Expr) and statement.value in calls
+        if body is None or statement is None or whole or len(calls) != 1:
+            return ""
+        return rewritten(body, statement, {calls[0]: self.new(self.text)})
 
     def retained(self, name: str) -> str:
-        """The statement that has the tensor keep its gradient."""
-        return f"{simple(name)}.retain_grad(){self.instead(f'{simple(name)}.retain_grad()')}"
+        """The statement that has the tensor keep its gradient; in a loop, it may be a leaf in the first pass."""
+        keeps, body = f"{simple(name)}.retain_grad()", self.level.body
+        in_loop = body is not None and loop_facts(body, self.level.line) is not None
+        return f"{keeps}{'' if in_loop else self.instead(keeps)}"
 
     @property
     def statement(self) -> str:
@@ -72,6 +85,9 @@ def fix_of_flag(flag: Flag) -> str:
             f"{flag.new(flag.text)} alone would leave {flag.name} as it is where {code.co_name}() is called."
         )
     new = f"{flag.name} = {flag.new(flag.name)}"
+    if flag.within:
+        start = "To start a new graph from its values" if flag.wanted else "Detach it"
+        return f"{start}: {on_line(flag.level.place, flag.within)}."
     if flag.wanted:
         return (
             f"To start a new graph from its values: {new} instead of {flag.statement}{flag.instead(new)}. "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
 from backsight.diagnosis.errors.registry import explains, explanation
@@ -10,8 +11,8 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_dict, class_name, mro
-from backsight.source import Place
-from backsight.source.edits import OR, marks_of, without_marks, write
+from backsight.source import Body, Place
+from backsight.source.edits import OR, instead, marks_of, without_marks
 from backsight.story.failure import Failure
 
 
@@ -90,22 +91,22 @@ def _fix(found: Applied, due: int, got: int, rule: str) -> str:
             if body and not returned(body)
             else rule
         )
-    written, place = [body.text(each) for each in elements(statement)], body.place(statement)
+    written = [body.text(each) for each in elements(statement)]
     if got < due and not any(found.needed[got:]):
         whole = ", ".join([*written, *["None"] * (due - got)])
-        return f"Return None for each argument that needs no gradient: {_returning(place, whole)}"
+        return f"Return None for each argument that needs no gradient: {_returning(body, statement, whole)}"
     if got < due and sum(found.needed) == got:
         values = iter(written)
         whole = ", ".join(next(values) if needs else "None" for needs in found.needed)
-        return f"Return None for each argument that needs no gradient: {_returning(place, whole)}"
+        return f"Return None for each argument that needs no gradient: {_returning(body, statement, whole)}"
     if got < due:
         missing = [name for name, needs in zip(found.arguments, found.needed, strict=True) if needs][got:]
         return f"Compute the gradient of {listed(missing)} too. {rule}"
     if written[0] == "None" and got == due + 1:
-        return f"Drop the None for ctx, which does not count: {_returning(place, ', '.join(written[1:]))}"
+        return f"Drop the None for ctx, which does not count: {_returning(body, statement, ', '.join(written[1:]))}"
     if due < got <= len(found.parameters):
         left_out = listed(found.parameters[due:])
-        only = marks_of(_returning(place, ", ".join(written[:due])))
+        only = marks_of(_returning(body, statement, ", ".join(written[:due])))
         return (
             f"Return {counted(due, 'value')} only{only}, {OR}or pass {left_out} to apply: a default left out has no "
             "gradient."
@@ -113,5 +114,5 @@ def _fix(found: Applied, due: int, got: int, rule: str) -> str:
     return rule
 
 
-def _returning(place: Place, values: str) -> str:
-    return f"return {values}{write(place, f'return {values}')}"
+def _returning(body: Body, statement: ast.Return, values: str) -> str:
+    return f"return {values}{instead(body, statement, f'return {values}')}"

@@ -28,7 +28,7 @@ from backsight.snapshot import groups
 from backsight.source import Body, Place, calls_of, statements_of
 from backsight.source.bindings import assigned, target_names
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, is_constant, is_text, statements
-from backsight.source.edits import OR, on_line, write
+from backsight.source.edits import OR, Edit, change, on_line, write
 from backsight.source.imports import meaning
 from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.story.files import user_files
@@ -194,6 +194,11 @@ class _Asked:
             return rewritten(self.body, self.statement, changes)
         return rewritten_line(self.body, self.value, new)
 
+    def edit(self, new: str) -> Edit:
+        """The statement, or the line of it, written as `with_value` has it."""
+        is_part = self.place.line != self.statement.lineno
+        return change(self.place, self.place.text, new) if is_part else write(self.place, new)
+
 
 def _asked(case: _Case, *names: str) -> Iterator[_Asked]:
     """Everything in the user's files that gives one of these names a value, but False."""
@@ -265,7 +270,7 @@ def _sparse(case: _Case) -> Finding | None:
     if _FUSED.search(message):
         fused = next(iter(_asked(case, "fused")), None)
         how = f"write `{fused.with_value('False')}` on line {fused.place.line}" if fused else "make it with fused=False"
-        how += str(write(fused.place, new)) if fused and (new := fused.with_value("False")) else ""
+        how += str(fused.edit(new)) if fused and (new := fused.with_value("False")) else ""
         what = "does not take sparse gradients with fused=True"
         fix = f"Leave the fused kernel out: {how}. {OR}Or {dense}."
     elif "weight_decay" in message or "add(sparse" in message:
@@ -279,8 +284,8 @@ def _sparse(case: _Case) -> Finding | None:
 
 def _densely(known: Sequence[_Asked], every: Sequence[_Asked]) -> str:
     """Each statement that asks for a sparse gradient, asking for a dense one; none, if one is too long to write."""
-    new = {each.place: each.with_value("False", *every) for each in known}
-    return "".join(str(write(place, line)) for place, line in new.items()) if all(new.values()) else ""
+    new = {each: each.with_value("False", *every) for each in known}
+    return "".join(str(each.edit(line)) for each, line in new.items()) if all(new.values()) else ""
 
 
 def _text(asked: _Asked) -> str:
@@ -302,8 +307,8 @@ def _decaying(case: _Case) -> list[_Asked]:
 
 def _no_decay(case: _Case, decaying: list[_Asked], given: str) -> str:
     """How an optimizer is made without the weight decay that it cannot apply to sparse gradients."""
-    written = [(new, each.place) for each in decaying if (new := each.with_value("0"))]
-    how = "".join(f"write `{new}` on line {place.line}{write(place, new)}" for new, place in written[:1])
+    written = [(new, each) for each in decaying if (new := each.with_value("0"))]
+    how = "".join(f"write `{new}` on line {each.place.line}{each.edit(new)}" for new, each in written[:1])
     fix = f"{how[:1].upper()}{how[1:]}" if how else f"Make {class_name(type(case.optimizer))} with weight_decay=0"
     if not case.decays_others or not given:
         return f"{fix}: no decay for sparse gradients."

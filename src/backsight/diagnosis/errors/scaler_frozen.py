@@ -17,7 +17,7 @@ from backsight.naming import search
 from backsight.source import Body, Place, statements_of
 from backsight.source.bindings import assigned, targets
 from backsight.source.body import callee, dotted
-from backsight.source.edits import repeat, write
+from backsight.source.edits import instead, repeat
 from backsight.source.freezing import freezing_of, freezings
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
@@ -81,10 +81,10 @@ def replaced(failure: Failure, model: str, optimizer: str) -> tuple[Place, tuple
     match value:
         case ast.Call(args=[copied, *_]) as call if callee(call)[1] == "deepcopy":
             loading = f"{target}.load_state_dict({body.text(copied)}.state_dict())"
-            how = f"write `{loading}`{write(place, loading)}"
+            how = f"write `{loading}`{instead(body, statement, loading)}"
             if len(list(targets(statement))) > 1:
                 left = _without(body, statement, target)
-                both = write(place, f"{loading}\n{left}") if left else ""
+                both = instead(body, statement, f"{loading}; {left}") if left else ""
                 how = f"leave {target} out, and write `{loading}` above it{both}"
             fix = f"On line {place.line}, {how}: it changes the values of the weights that {optimizer} holds."
         case _:

@@ -18,6 +18,7 @@ from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Place
+from backsight.source.body import is_shared
 from backsight.source.edits import OR, marks_of, move, write
 from backsight.story.fixes import removed
 from backsight.story.memory import gradient_of, is_module, needs_gradient
@@ -90,6 +91,7 @@ def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
     reason = nothing[1] if nothing else detached(misused.failure, misused.parameters) if ended else None
     alone = len(search((), frames=misused.failure.frames, collect=(torch.optim.Optimizer,)).found) < 2
     stands = misused.asked is not None and misused.asked.text == f"{name}.step({argument})"
+    stands = stands and not (misused.here is not None and is_shared(misused.here.section.body, misused.here.place.line))
     where = f"on line {misused.asked.line}, write " if stands and misused.asked else ""
     stepping = (
         f"if any(p.grad is not None for group in {argument}.param_groups for p in group['params']): "

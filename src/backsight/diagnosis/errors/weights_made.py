@@ -10,8 +10,8 @@ import torch
 
 from backsight.diagnosis.wording import listed
 from backsight.source import Place, assignments, read_at
-from backsight.source.body import dotted
-from backsight.source.edits import Edit, put, write
+from backsight.source.body import dotted, imported_in
+from backsight.source.edits import Edit, instead, put, write
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor
@@ -31,9 +31,12 @@ def contained(attribute: str, place: Place | None, wanted: str) -> str:
     text = body.text(node) if body is not None and node is not None else "…"
     if place is None or body is None or node is None or statement is None or "…" in text:
         return f"self.{attribute} = {wanted}(...)"
+    wanted = wanted if "nn" in imported_in(place.file) else f"torch.{wanted}"
     made = f"{wanted}({'' if text in ('[]', '{}', 'list()', 'dict()') else text})"
     alone = node is getattr(statement, "value", None)
-    new = f"self.{attribute} = {made}" if alone else rewritten(body, statement, {node: made})
+    if alone:
+        return f"self.{attribute} = {made}{instead(body, statement, f'self.{attribute} = {made}')}"
+    new = rewritten(body, statement, {node: made})
     return f"{new}{write(place, new)}" if new else f"self.{attribute} = {made}"
 
 

@@ -8,12 +8,14 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Literal
 
 from backsight.findings.evidence import Fact, doubt, evidence_of
 from backsight.source import Place
 from backsight.source.body import short_path
+from backsight.source.edits import EditError, edited
 
 if TYPE_CHECKING:
     from backsight.findings.finding import Finding
@@ -26,6 +28,9 @@ _BRIDGED = 2
 
 _LONGEST = 8
 """Lines of one statement that are shown; of a longer one its head and its end."""
+
+_FEW = 3
+"""Lines of a change that are shown, of those that go as of those that come."""
 
 _WIDEST = 240
 """Characters of a line."""
@@ -99,39 +104,34 @@ def at_source(source: str | None) -> Excerpt | None:
     return excerpts([(Place(os.path.abspath(found[1]), line, lines[line - 1].strip()), "")], source)[0]
 
 
-def change(finding: Finding) -> tuple[str, str] | None:
-    """Return the culprit's statement and what to write instead, where the fix is one that takes its place.
+def change(finding: Finding) -> list[tuple[Literal["-", "+"], str]]:
+    """Return the lines that the first alternative of a fix takes out of a program and puts into it.
+
+    Empty where that is more than a few, or in several files, and where a line only moves: the fix says where to.
 
     >>> change(finding)     # whose fix is "Write h = h.add(1): that makes a new tensor."
-    ('h.add_(1)', 'h = h.add(1)')
+    [('-', 'h.add_(1)'), ('+', 'h = h.add(1)')]
     """
-    old = next((place for place in shown_at(finding.evidence, finding.source) if place.text), None)
-    written = _WRITTEN.search(finding.fix) or _WHICH.match(finding.fix)
-    if written is None or old is None or written.groupdict().get("line") not in (None, str(old.line)):
-        return None
-    return (old.text, written["new"]) if _takes_the_place(_statement(written["new"]), _statement(old.text)) else None
-
-
-_WRITTEN = re.compile(r"(?:^|, |[Oo]n line (?P<line>\d+), )[Ww]rite `?(?P<new>.+?)`?(?:: |, which |\. |\.$)")
-_WHICH = re.compile(r"(?P<new>.+?), which ")
-"""How a fix gives a statement: `Write h = h.add(1): ...`, `To train it, write ...`, `log.append(x), which ...`."""
-
-
-def _takes_the_place(other: ast.stmt | None, one: ast.stmt | None) -> bool:
-    """Whether a statement is another one for the same: it assigns the same, or calls the same."""
-    if one is None or other is None or ast.dump(other) == ast.dump(one):
-        return False
-    if isinstance(other, ast.Expr) and isinstance(one, ast.Expr):
-        calls = [each.value for each in (one, other)]
-        called = [ast.dump(each.func) for each in calls if isinstance(each, ast.Call)]
-        return len(called) == 2 and called[0] == called[1]
-    if isinstance(other, ast.AugAssign) and isinstance(one, ast.AugAssign):
-        return ast.dump(one.target) == ast.dump(other.target) and type(one.op) is type(other.op)
-    if not isinstance(other, ast.Assign):
-        return False
-    if isinstance(one, ast.Assign):
-        return list(map(ast.dump, one.targets)) == list(map(ast.dump, other.targets))
-    return isinstance(one, ast.Expr | ast.AugAssign)
+    edits = finding.edits[0] if finding.edits else ()
+    files = {each.file: _source(each.file) for each in edits}
+    known = (place for place in shown_at(finding.evidence, finding.source) if place.file in files and place.text)
+    if len(files) != 1 or not all(_fits(place, files[place.file]) for place in known):
+        return []
+    ((file, before),) = files.items()
+    try:
+        after = edited(edits, {file: "".join(before)})[file].splitlines()
+    except EditError:  # the file is another one since
+        return []
+    old, new = [line.rstrip("\n") for line in before], after
+    lines = list[tuple[Literal["-", "+"], str]]()
+    for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            lines += [("-", _printable(each)) for each in old[i:j]] + [("+", _printable(each)) for each in new[k:m]]
+    out, in_ = ([each for sign, each in lines if sign == one] for one in "-+")
+    if max(len(out), len(in_)) > _FEW or sorted(map(str.strip, out)) == sorted(map(str.strip, in_)):
+        return []
+    margin = min((len(each) - len(each.lstrip(" ")) for _, each in lines if each), default=0)
+    return [(sign, each[margin:]) for sign, each in lines]
 
 
 def _statement(text: str) -> ast.stmt | None:

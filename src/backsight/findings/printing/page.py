@@ -85,9 +85,10 @@ def _told(finding: Finding) -> Iterator[str]:
         yield f'<p class="from">at <span class="code">{escape(finding.source)}</span></p>'
     if finding.fix:
         yield f'<p class="fix"><b>fix:</b> {_words(finding.fix)}</p>'
-        if (texts := change(finding)) is not None:
-            old, new = map(escape, texts)
-            yield f'<pre class="code change"><del>- {old}</del>\n<ins>+ {new}</ins></pre>'
+        if changed := change(finding):
+            tags = {"-": "del", "+": "ins"}
+            texts = (f"<{tags[sign]}>{sign} {escape(text)}</{tags[sign]}>" for sign, text in changed)
+            yield f'<pre class="code change">{chr(10).join(texts)}</pre>'
 
 
 def _words(text: str) -> str:

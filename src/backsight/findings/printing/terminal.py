@@ -82,7 +82,8 @@ def framed(finding: Finding, console: RichConsole, options: ConsoleOptions) -> I
     yield from places
     if finding.fix:
         yield from _wrapped(console, Text.assemble(("fix: ", "bold green"), finding.fix), options.max_width - 2, "  ")
-        for sign, text, color in zip("-+", change(finding) or (), ("red", "green"), strict=False):
+        for sign, text in change(finding):
+            color = "red" if sign == "-" else "green"
             yield from _wrapped(console, Text(f"{sign} {text}", color), options.max_width - 6, "      ")
 
 
