@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 
 from backsight.diagnosis.amending import instead, without_keyword
-from backsight.source import Place, calls_of
+from backsight.source import Body, Place, calls_of
 from backsight.source.body import callee, given_to, keyword
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten
