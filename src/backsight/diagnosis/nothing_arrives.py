@@ -144,10 +144,12 @@ def _frozen(held: Sequence[torch.Tensor], frame: FrameType | None) -> _Reason:
             "requires_grad_(True)."
         )
     else:
-        called = around[0].f_code.co_name
+        called, edit = around[0].f_code.co_name, ""
+        if function is not None and isinstance(function.node, ast.FunctionDef) and switch != off[0].text:
+            edit = added(switch, "below", function.place(function.node))
         fix = (
             f"Unfreeze them {f'at the start of {called}(), ' if called.isidentifier() else ''}before the forward "
-            f"pass: {switch if switch != off[0].text else 'requires_grad_(True)'}."
+            f"pass: {switch if switch != off[0].text else 'requires_grad_(True)'}{edit}."
         )
     return _Reason(
         tuple(evidence),
