@@ -15,21 +15,15 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from backsight import Finding
 
 _MARK = "what came of it: "
-
-
-@dataclass(frozen=True)
-class Advice:
-    """What is said to do: a fix, and the line that its finding is about, as `(file, line)`."""
-
-    fix: str
-    file: str
-    line: int
 
 
 @dataclass(frozen=True)
@@ -38,52 +32,28 @@ class Tried:
 
     said: str
     outcome: str
-    """`runs`, `prose`, `no place`, `does not fit`, `same error`, `other error` or `trains nothing`."""
+    """`runs`, `does not fit`, `same error`, `other error` or `trains nothing`."""
     detail: str = ""
 
     @property
     def failed(self) -> bool:
-        return self.outcome not in ("runs", "prose", "no place")
+        return self.outcome != "runs"
 
 
-def advice(golden: str) -> Advice | None:
-    """What an accepted text says to do; None if it says nothing."""
-    fix = re.search(r"^  fix: (.*(?:\n  .*)*)", golden, re.MULTILINE)
-    if fix is None:
-        return None
-    at = re.search(r"^> (\S+\.py):(\d+)", golden, re.MULTILINE) or re.search(
-        r"^  (?:at )?(\S+\.py):(\d+)", golden, re.MULTILINE
-    )
-    file, line = (Path(at[1]).name, int(at[2])) if at else ("", 0)
-    return Advice(fix[1].replace("\n  ", " "), file, line)
+def tries(path: Path, finding: Finding) -> Iterator[Tried]:
+    """Yield what comes of each alternative of a fix of which there are edits."""
+    from backsight.source.edits import EditError, edited, in_words
 
-
-def tries(path: Path, given: Advice) -> Iterator[Tried]:
-    """Yield what comes of each alternative of a fix."""
-    from edits import NoPlace, Program, Refused, edits_of
-
-    for said, edits in edits_of(given.fix):
-        named = re.search(r"\w+\.py", said)
-        file = Path(named[0] if named else given.file).name
-        file = file if file and (path.parent / file).is_file() else path.name
-        if not edits:
-            yield Tried(said, "prose")
-            continue
-        program = Program((path.parent / file).read_text(encoding="utf-8"), given.line)
+    for alternative in finding.edits:
+        said = "; ".join(map(in_words, alternative))
         try:
-            for edit in edits:
-                edit(program)
-            compile(str(program), file, "exec")
-        except NoPlace as why:
-            yield Tried(said, "no place", str(why))
-            continue
-        except Refused as why:
+            after = edited(
+                alternative, {each.file: Path(each.file).read_text(encoding="utf-8") for each in alternative}
+            )
+        except EditError as why:
             yield Tried(said, "does not fit", str(why))
             continue
-        except SyntaxError as why:
-            yield Tried(said, "does not fit", f"{why}: {why.text}")
-            continue
-        yield _judged(said, path, _ended(path, file, str(program)))
+        yield _judged(said, path, _ended(path, {Path(file).name: text for file, text in after.items()}))
 
 
 def _judged(said: str, path: Path, end: dict[str, Any]) -> Tried:
@@ -91,7 +61,7 @@ def _judged(said: str, path: Path, end: dict[str, Any]) -> Tried:
     idle = [f"{name} trains none of {size}" for name, size, moved in end["optimizers"] if not moved]
     partly = [f"{name} trains {moved} of {size}" for name, size, moved in end["optimizers"] if 0 < moved < size]
     if error is not None or end["warnings"]:
-        before = _ended(path, path.name, path.read_text(encoding="utf-8"))
+        before = _ended(path, {})
         if error is not None:
             same = before["error"] is not None and _alike(error) == _alike(before["error"])
             return Tried(said, "same error" if same else "other error", error)
@@ -104,15 +74,16 @@ def _alike(error: str) -> str:
     return re.sub(r"\d+", "0", error)[:120]
 
 
-def _ended(path: Path, file: str, text: str) -> dict[str, Any]:
-    """How a program ends that stands beside its other files, with one of them edited."""
+def _ended(path: Path, edited: Mapping[str, str]) -> dict[str, Any]:
+    """How a program ends that stands beside its other files, with some of them edited."""
     import fresh
 
     with tempfile.TemporaryDirectory() as folder:
         for beside in path.parent.glob("_*.py"):
             shutil.copy(beside, folder)
         shutil.copy(path, folder)
-        Path(folder, file).write_text(text, encoding="utf-8")
+        for name, text in edited.items():
+            Path(folder, name).write_text(text, encoding="utf-8")
         done = fresh.run([sys.executable, __file__, "--run", str(Path(folder, path.name))], timeout=60, torn_down=False)
     if _MARK not in done.stdout:
         return {"error": f"status {done.returncode}: {done.stderr[-300:]}", "warnings": [], "optimizers": []}
@@ -154,28 +125,26 @@ def run(file: str) -> dict[str, Any]:
 
 
 def main(wanted: list[str]) -> None:
-    from accept import accepted
+    from running import told
     from scripts import scripts
 
     verbose, wanted = "-v" in wanted, [each for each in wanted if each != "-v"]
     counts: Counter[str] = Counter()
-    concrete = fixes = 0
+    concrete, fixes = 0, 0
     for script in scripts():
         if wanted and not any(each in script.name for each in wanted):
             continue
-        for given in dict.fromkeys(advice(accepted(script, watched)) for watched in (False, True)):
-            if given is None:
-                continue
-            outcomes = [*tries(script.path, given)]
+        every = [told(script, watched).finding for watched in (False, True)]
+        for finding in {each.fix: each for each in every if each is not None}.values():
             fixes += 1
-            concrete += any(each.outcome != "prose" for each in outcomes)
-            counts.update(each.outcome for each in outcomes)
-            for each in outcomes:
+            concrete += bool(finding.edits)
+            if not finding.edits:
+                print(f"{script.name}: in words: {finding.fix}", flush=True)
+            for each in tries(script.path, finding):
+                counts[each.outcome] += 1
                 if each.failed or verbose or each.detail:
                     print(f"{script.name}: {each.outcome}: {each.said}\n    {each.detail}", flush=True)
-            if all(each.outcome == "prose" for each in outcomes):
-                print(f"{script.name}: all prose: {given.fix}", flush=True)
-    print(f"{concrete} of {fixes} fixes are concrete; of their alternatives {dict(counts)}")
+    print(f"{concrete} of {fixes} fixes are edits, too; of their alternatives {dict(counts)}")
 
 
 if __name__ == "__main__":

@@ -77,6 +77,15 @@ def test_the_change_is_written_if_that_is_wanted(folder: Path, capsys: pytest.Ca
     assert [each.name for each in folder.iterdir() if each.is_file()] == ["train.py"]
 
 
+def test_the_page_shows_what_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(BROKEN.parents[1])
+    fix(["examples/broken/08_no_grad_item.py"])
+    told = capsys.readouterr()
+    shown = "backsight tries the fix" + told.err.partition("backsight tries the fix")[2].partition("To write")[0]
+    page = Path("docs", "diagnosis.md").read_text(encoding="utf-8")
+    assert f"```text\n{shown.rstrip()}\n\n{told.out.rstrip()}\n```\n" in page
+
+
 def test_an_error_that_is_none_of_autograds_has_no_change_to_try(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,10 +26,12 @@ from backsight.source.edits import (
     instead,
     lines_of,
     move,
+    on_line,
     put,
     remove,
     repeat,
     unwrap,
+    without_marks,
     wrap,
     write,
 )
@@ -83,7 +85,22 @@ def test_an_alternative_that_does_not_say_what_to_write_has_no_edits() -> None:
     )
 
 
-@given(st.text(min_size=1), st.text(), st.integers(), st.sampled_from(["write", "put", "move"]))
+def test_an_alternative_whose_code_is_shortened_has_no_edits() -> None:
+    assert alternatives(f"{write(at(1), 'x = f(a, …')}{OR}Or{remove(at(3))}.") == ((remove(at(3)),),)
+
+
+def test_words_say_what_to_write_and_carry_it() -> None:
+    fix = on_line(line(3), "x = 1")
+    assert without_marks(fix) == "on line 3, write `x = 1`"
+    assert alternatives(fix) == ((write(at(3), "x = 1"),),)
+
+
+@given(
+    st.text(st.characters(codec="utf-8", exclude_characters="…"), min_size=1),
+    st.text(),
+    st.integers(),
+    st.sampled_from(["write", "put", "move"]),
+)
 def test_any_edit_goes_through_a_text_and_through_json(code: str, old: str, number: int, kind: str) -> None:
     edit = Edit(kind, "a\u2028é.py", (1, 3), code, old, "end", number)  # type: ignore[arg-type]
     ((through,),) = alternatives(f"words {edit} of it")
@@ -167,6 +184,11 @@ def test_what_does_not_fit_is_refused(edit: Edit, why: str) -> None:
 def test_a_line_that_is_written_anew_is_not_moved_as_it_was() -> None:
     with pytest.raises(EditError, match="line 1 is written anew and moved"):
         text_of("a\nb\n", write(at(1), "c"), move(at(1), "below", line(2)))
+
+
+def test_a_line_is_not_written_twice() -> None:
+    with pytest.raises(EditError, match="line 1 is written twice"):
+        text_of("a\nb\n", write(at(1), "c"), write(at(1), "d"))
 
 
 def test_what_stands_beside_a_statement_on_its_line_stays(tmp_path: Path) -> None:

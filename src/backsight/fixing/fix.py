@@ -47,7 +47,7 @@ def fix(words: Sequence[str], *, write: bool = False, seconds: float | None = No
         "",
         "backsight tries the fix",
         "-----------------------",
-        "Your files stay as they are; each change runs in a copy.",
+        "Your files stay as they are: each change runs in memory.",
     )
     search = Search(partial(_try, words, patience), most, _tell)
     found = search.from_(first)
@@ -64,7 +64,7 @@ def _try(words: Sequence[str], seconds: float, texts: Mapping[str, str]) -> Outc
 def _nothing_to_try(outcome: Outcome) -> str:
     if not outcome.faults:
         return "the error is none that backsight knows, so there is no change to try"
-    return "the fix is told in words that depend on what you want, so there is no change to try"
+    return "this fix leaves a decision to you, so there is no change to try"
 
 
 def _tell(tried: Tried) -> None:

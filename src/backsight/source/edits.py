@@ -156,8 +156,8 @@ def alternatives(text: str) -> tuple[Alternative, ...]:
 
 
 def _is_told(edit: Edit) -> bool:
-    """Whether an edit says what to write: a statement that would be too long to read is empty."""
-    return bool(edit.code) or edit.kind not in ("write", "put", "wrap")
+    """Whether an edit says what to write: a statement that would be too long to read is empty, or shortened."""
+    return "…" not in edit.code and (bool(edit.code) or edit.kind not in ("write", "put", "wrap"))
 
 
 def _edits_in(text: str) -> Iterator[Edit]:
@@ -341,8 +341,10 @@ class _Text:
             old = [*range(node.lineno, _last_of_head(node) + 1)]
         elif len(lines) == 1 and not _is_whole(code):
             old, indent = [*lines], _indent(self._line(lines[0]))
+        if any(n not in self._own for n in old):
+            raise EditError(f"line {old[0]} is written twice.")
         for n in old:
-            self._own.pop(n, None)
+            del self._own[n]
         self._below.setdefault(old[0], [])[:0] = _indented(code, indent)
 
     def _remove(self, lines: Sequence[int]) -> None:

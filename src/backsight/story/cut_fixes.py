@@ -22,9 +22,9 @@ from backsight.source.body import (
     keyword,
     statements,
 )
-from backsight.source.cut_rules import Kind, rule_of
+from backsight.source.cut_rules import Kind, grad_mode, rule_of
 from backsight.source.definitions import gathers, values_of
-from backsight.source.edits import OR, alternatives, change, move, put, remove, unwrap, without_marks, write
+from backsight.source.edits import OR, alternatives, change, marks_of, move, put, remove, unwrap, without_marks, write
 from backsight.source.rewriting import rewritten
 from backsight.story.asked import asked
 from backsight.story.attached import (
@@ -83,7 +83,7 @@ def fix(
         return f"{how} on line {place.line}{anew}: {inside} overrides that, but not inference mode. {silenced(loss)}"
     trains = cut.trains if cut.trains and not (text.startswith("@") and of_a_caller(cut)) else None
     if (derivative or trains) and cut.cut.kind == "no_grad" and text.startswith(("@", "with ")):
-        other = f"Remove line {place.line}, `{text}`, and dedent the lines inside it{unwrap(place)}; {OR}or "
+        other = f"{_lifted(cut)}; {OR}or "
         if text.startswith("@"):
             name = getattr(cut.section.body.node, "name", "")
             other = f"Remove @{cut.cut.expression} from {name}{remove(place)}, {OR}or "
@@ -421,9 +421,10 @@ def _of_block(cut: CutOff) -> str:
             f"Compute {expression} with gradients enabled: look for a block around it, or one that was never left, and "
             "for torch.set_grad_enabled(False)"
         )
-    if cut.seen:
-        what, block = cut.calling or cut.inside[0][0], cut.cut.place.text.rstrip(":")
-        return f"Compute `{what.text}` outside the block `{block}`{_outside(cut, what)}"
+    ran = [cut.calling] if cut.calling is not None else [at for at, _ in cut.inside]
+    if cut.seen and ("set_grad_enabled" in expression or not _goes_on(cut, ran[0])):
+        block = cut.cut.place.text.rstrip(":")
+        return f"Compute `{ran[0].text}` outside the block `{block}`{_outside(cut, ran[0])}"
     if "set_grad_enabled" in expression:
         return (
             f"Call backward only where the argument of {expression} is true: in training, not in evaluation. If this "
@@ -438,21 +439,33 @@ def _of_block(cut: CutOff) -> str:
         )
     body, place = cut.section.body, cut.cut.place
     every, direct = unrecorded(cut.section, cut.cut), _direct(cut)
-    inside = [each for each in direct if any(_holds(each, at.line) for at, _ in cut.inside)]
-    places = [body.place(each) for each in inside] or [at for at, _ in cut.inside]
+    inside = [each for each in direct if any(_holds(each, at.line) for at in ran)]
+    places = [body.place(each) for each in inside] or ran
     texts = listed([f"`{each.text}`" for each in places], 2)
     held = [each for each in direct if not isinstance(each, ast.Expr)]
     if held and held[0].lineno == places[0].line:  # to end the block before it would leave an empty one
         rest = [each for each in every if not any(_holds(top, each.lineno) for top in inside)]
         made = {name for each in every if each not in rest for name in bound(each)}
         if not any(isinstance(each, ast.AugAssign) for each in rest) and (not rest or made & _read_by(rest)):
-            return f"Remove line {place.line}, `{place.text}`, and dedent the lines inside it{unwrap(place)}"
+            return _lifted(cut)
         lines = f"Move line{'s' * (len(places) > 1)} {listed([str(each.line) for each in places])}, {texts}"
         return f"{lines}, above line {place.line}, dedented one level{move(places, 'above', place)}"
     first, last = places[0].line, max(each.end_lineno or each.lineno for each in direct)
     which = f"line {first}, {texts}" if first == last else f"lines {first} to {last}, from {texts} on"
     left = [body.place(each) for each in direct if each.lineno >= first]
     return f"End the block before line {first}: dedent {which}{move(left, 'beside', place)}"
+
+
+def _lifted(cut: CutOff) -> str:
+    """How a block goes, and what else its `with` enters stays."""
+    place, body = cut.cut.place, cut.section.body
+    block = next((each for each in statements(body.node) if each.lineno == place.line), None)
+    items = block.items if isinstance(block, ast.With) else []
+    items = [each for each in items if body.text(each.context_expr) != cut.cut.expression]
+    if block is not None and (others := [each for each in items if grad_mode(each.context_expr) is None]):
+        head = ast.unparse(ast.copy_location(ast.With(items=others, body=[], type_comment=None), block))
+        return f"On line {place.line}, write `{head}`{write(place, head)}"
+    return f"Remove line {place.line}, `{place.text}`, and dedent the lines inside it{unwrap(place)}"
 
 
 def _direct(cut: CutOff) -> list[ast.stmt]:
@@ -462,15 +475,25 @@ def _direct(cut: CutOff) -> list[ast.stmt]:
 
 
 def _outside(cut: CutOff, what: Place) -> str:
-    """The edit that takes a statement out of a block where it comes first or last in it, or is all of it."""
+    """The edit that takes a statement out of a block where it is all of it, comes last, or first and nothing else there
+    is computed from it."""
     place, direct, at = cut.cut.place, _direct(cut), cut.section.body.place
     here = [each for each in direct if place.line < each.lineno and _holds(each, what.line)]
     if not here or what.file != place.file:
         return ""
     if len(direct) == 1:
-        return str(unwrap(place))
-    where = {direct[0]: "above", direct[-1]: "beside"}.get(here[0])
+        return marks_of(_lifted(cut))
+    where = {direct[0]: "" if _goes_on(cut, what) else "above", direct[-1]: "beside"}.get(here[0], "")
     return str(move(at(here[0]), "above" if where == "above" else "beside", place)) if where else ""
+
+
+def _goes_on(cut: CutOff, what: Place) -> bool:
+    """Whether something else in a block is computed from what one of its statements gives."""
+    top = [each for each in _direct(cut) if _holds(each, what.line)]
+    every = unrecorded(cut.section, cut.cut)
+    inside = [each for each in every if any(_holds(one, each.lineno) for one in top)]
+    made = {name for each in inside for name in bound(each)}
+    return bool(made & _read_by([each for each in every if each not in inside]))
 
 
 def _holds(statement: ast.stmt, line: int) -> bool:

@@ -2,6 +2,7 @@
 # variable: loss
 # cause: with torch.no_grad():
 # fix: Remove line
+# or: with torch.autocast("cpu", torch.bfloat16), torch.no_grad():
 import torch
 from torch import nn
 

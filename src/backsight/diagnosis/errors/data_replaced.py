@@ -20,14 +20,14 @@ from backsight.findings.evidence import Certainty
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
 from backsight.snapshot import survey
-from backsight.source import Body, Place, calls_of, statements_of
+from backsight.source import Body, Place, calls_of, only, statements_of
 from backsight.source.bindings import assigned, parameters_of
-from backsight.source.body import dotted, imported_in, keyword
+from backsight.source.body import body_around, callee, calls_in, dotted, imported_in, keyword, statements
 from backsight.source.changes import is_tensor_data
 from backsight.source.definitions import values_of
+from backsight.source.edits import on_line, put, without_marks
 from backsight.story.failure import Failure, Level, follow
 from backsight.story.files import user_files
-from backsight.story.fixes import on_lines
 from backsight.story.memory import gradient_of, needs_gradient, shape_of
 from backsight.story.sections import methods_of
 from backsight.tape import Leaf
@@ -92,7 +92,7 @@ def data_replaced(failure: Failure, leaves: Sequence[Leaf], where: str, said: st
             said,
             *failing(failure, "is the call that failed."),
         ),
-        _fix(replaced, leaves),
+        _fix(failure, replaced, leaves),
         source=str(replaced[0].place) if replaced else failure.source,
         exact=bool(names) and "read" not in known.values(),
     )
@@ -151,19 +151,43 @@ def _owners(level: Level, rest: str, leaf: Leaf) -> Iterator[object]:
         yield level.value(owner)
 
 
-def _fix(replaced: list[_Replaced], leaves: Sequence[Leaf]) -> str:
+def _fix(failure: Failure, replaced: list[_Replaced], leaves: Sequence[Leaf]) -> str:
     """Write a new parameter for each, and give those to the optimizer that holds the old ones."""
     names = [leaf.name for leaf in leaves if leaf.name]
-    written = {each.place.line: f"{each.path} = {_nn(each.place)}.Parameter({each.value})" for each in replaced}
+    written = {each.place: f"{each.path} = {_nn(each.place)}.Parameter({each.value})" for each in replaced}
     owners = {leaf.owner: [each.name for each in leaves if each.owner == leaf.owner] for leaf in leaves if leaf.owner}
-    added = [f'`{owner}.add_param_group({{"params": [{", ".join(held)}]}})`' for owner, held in owners.items()]
+    adding = [f'{owner}.add_param_group({{"params": [{", ".join(held)}]}})' for owner, held in owners.items()]
+    at = _below(failure, replaced, [*owners]) if adding and written else None
+    added = [f"`{each}`{put(each, 'below', at) if at else ''}" for each in adding]
+    writing = [on_line(place, code) for place, code in written.items()]
+    if adding and at is None:  # without the optimizer, the new ones would not be trained
+        writing = [without_marks(each) for each in writing]
     one = len(names) < 2
     new = f"a new nn.Parameter{'' if one else ' for each'} instead"
-    create = f"Create {new}: {on_lines(written)}." if written else f"Create {new}."
+    create = f"Create {new}: {listed(writing)}." if written else f"Create {new}."
     of = listed(names, 4) or "that tensor"
     look = f"Look for what replaced the data of {of}: `.data = ...`, `.resize_()`, pruning. "
     pass_on = f"Then pass {'it' if one else 'them'} to the optimizer{': ' * bool(added)}{listed(added)}"
     return f"{'' if written else look}{create} {pass_on}, and rerun the forward pass."
+
+
+def _below(failure: Failure, replaced: Sequence[_Replaced], owners: Sequence[str]) -> Place | None:
+    """The statement below which the optimizers can be given the new leaves, where their names are known: the last that
+    replaces one, or the only one that calls the function which does."""
+    last = replaced[-1]
+    inner = body_around(last.place.file, last.place.line)
+    for level in failure.users:
+        if inner is None or level.body is None or any(level.value(each) is None for each in owners):
+            continue
+        if inner.node is level.body.node:
+            return last.place
+        calls = [
+            level.body.place(each)
+            for each in statements(level.body.node)
+            if each.lineno <= level.line and any(callee(call)[1] == inner.name for call in calls_in(each))
+        ]
+        return only(calls)
+    return None
 
 
 def _nn(place: Place) -> str:

@@ -19,6 +19,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.source import Place, assignments, only
 from backsight.source.body import callee, dotted, functions, statements
+from backsight.source.edits import OR, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -49,7 +50,9 @@ def gradient_assigned(failure: Failure, differs: str) -> Finding:
     lines.append(f"{name} {has.replace('of shape', 'has shape').replace('with', 'has')}." if has else _MADE)
     pair = paired(failure, level, text) if differs == "size" else None
     if pair is not None:
-        fix = f"write `{pair.mended}` on line {pair.loop.line}" if pair.mended else f"pair them with {pair.order}"
+        fix = f"pair them with {pair.order}"
+        if pair.mended:
+            fix = f"write `{pair.mended}` on line {pair.loop.line}{write(pair.loop, pair.mended)}"
         others = [shown(pair.ordered, f"gives {pair.parameters} another order.")] if pair.ordered else []
         lines[:0] = [
             *others,
@@ -97,20 +100,29 @@ def _quoted(message: str) -> str:
 
 
 def _fix(level: Level, target: ast.Attribute, value: str, text: str, differs: str) -> str:
-    assigned = level.body.text(target) if level.body else f"{text}.grad"
-    if value.endswith("…"):
-        value = "gradient"
+    call = {"dtype": f"to({text}.dtype)", "device": f"to({text}.device)", "size": f"view_as({text})"}.get(differs)
+    new = _assigned(level, target, value, call or "to_dense()")
     match differs:
         case "dtype":
-            return f"Convert it: {assigned} = {simple(value)}.to({text}.dtype). NumPy computes in float64 by default."
+            return f"Convert it: {new}. NumPy computes in float64 by default."
         case "device":
-            return f"Move it: {assigned} = {simple(value)}.to({text}.device)."
+            return f"Move it: {new}."
         case "size":
             return (
-                f"Assign the gradient of {text} itself: pair gradients and parameters by name. If the entries are in "
-                f"the same order, {assigned} = {simple(value)}.view_as({text})."
+                f"Assign the gradient of {text} itself: pair gradients and parameters by name. {OR}If the entries are "
+                f"in the same order, {new}."
             )
-    return f"Convert it to the layout of {text}: {assigned} = {simple(value)}.to_dense()."
+    return f"Convert it to the layout of {text}: {new}."
+
+
+def _assigned(level: Level, target: ast.Attribute, value: str, call: str, mark: str = "") -> str:
+    """The assignment of a gradient that a call converts, and the edit for it, where that assigns nothing else.
+
+    mark: what stands around the code.
+    """
+    new = f"{ast.unparse(target)} = {simple('gradient' if value.endswith('…') else value)}.{call}"
+    alone = isinstance(level.statement, ast.Assign) and len(level.statement.targets) == 1
+    return f"{mark}{new}{mark}{write(level.place, new) if alone and not value.endswith('…') else ''}"
 
 
 def _of_shape(
@@ -129,10 +141,8 @@ def _of_shape(
         return ""
     if math.prod(shape) != tensor.numel() or len(shape) > 1:
         return f"Assign the gradient of {text} itself: pair gradients and parameters by name."
-    return (
-        f"It has as many entries: on line {level.place.line}, write `{level.body.text(target)} = "
-        f"{simple(value)}.view_as({text})`."
-    )
+    new = _assigned(level, target, value, f"view_as({text})", "`")
+    return f"It has as many entries: on line {level.place.line}, write {new}."
 
 
 def _by_message(failure: Failure) -> Finding:

@@ -20,6 +20,7 @@ from backsight.source import Place
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, parameters_of, uses
 from backsight.source.body import Body, callee, dotted, expressions, keyword, statement_at, statements
+from backsight.source.edits import on_line, put, without_marks, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure
 from backsight.tape.ops import op_name
@@ -109,7 +110,8 @@ def _exchanged(found: Applied, name: str, other: str) -> str:
     if body is None or len(values) != len(found.arguments):
         return ""
     one, two = (values[found.arguments.index(each)] for each in (name, other))
-    return f": `{rewritten(body, every[0], {one: body.text(two), two: body.text(one)})}`"
+    new = rewritten(body, every[0], {one: body.text(two), two: body.text(one)})
+    return f": `{new}`{write(body.place(every[0]), new or '…')}"
 
 
 def _of(shape: Sequence[int]) -> str:
@@ -162,10 +164,13 @@ def _fix(
     if math.prod(got) == math.prod(due):
         shaping = _reshaping(name, due, body)
         kept = _shape_kept(found, name) if shaping.startswith(".reshape(ctx.") else ""
+        written = _write(body, value, _then(body, value, shaping))
+        if kept == without_marks(kept) != "":  # a program without that does not run
+            written = without_marks(written)
         why = f"The gradient has as many entries as {name}. If they are in the same order, reshape it"
         if not math.prod(due):
             why = f"{name} has no entries in this call, and neither has its gradient: give it the same shape"
-        return f"{why}: {_write(body, value, _then(body, value, shaping))}{kept}."
+        return f"{why}: {written}{kept}."
     total = _total(value)
     whole, summed = _before_sum(found, total, got) if total is not None else (value, got)
     how = _summing(found, name, summed, due)
@@ -190,7 +195,7 @@ def _write(body: Body | None, node: ast.expr | None, new: str) -> str:
     """`on line 24, write grad_step = ...`, the statement with an expression replaced."""
     statement = statement_at(body, node.lineno, node.col_offset) if body and node is not None else None
     text = rewritten(body, statement, {node: new}) if body and statement and node and new[:1] != "." else ""
-    return f"on line {statement.lineno}, write `{text}`" if text and statement else new
+    return on_line(body.place(statement), text) if text and body and statement else new
 
 
 def _total(value: ast.expr | None) -> ast.Call | None:
@@ -282,11 +287,12 @@ def _reshaping(name: str, due: Sequence[int], body: Body | None) -> str:
 
 def _shape_kept(found: Applied, name: str) -> str:
     """Where forward keeps the shape of an argument for backward."""
-    body, keep = body_of(found.cls, "forward"), f"`ctx.{name}_shape = {name}.shape`"
+    body, new = body_of(found.cls, "forward"), f"ctx.{name}_shape = {name}.shape"
+    keep = f"`{new}`"
     if body is None or not {"ctx", name} <= parameters_of(body.node) or not isinstance(body.node, ast.FunctionDef):
         return f", with {keep} in {'setup_context' if found.has_setup else 'forward'}"
     first = body.node.body[1 if ast.get_docstring(body.node) else 0]
-    return f", and put {keep} above line {first.lineno}"
+    return f", and put {keep} above line {first.lineno}{put(new, 'above', body.place(first))}"
 
 
 def transposed(body: Body, value: ast.expr) -> str | None:
@@ -465,9 +471,10 @@ def sizes_mixed(body: Body, value: ast.expr, name: str, got: Sequence[int], due:
                     changes[node] = other
                     told.append(f"dimension {k} of {name} has the size {other}, not {node.id}")
         line = rewritten(body, statement, changes) if changes and statement is not None else ""
-        if line:
+        if line and statement is not None:
             why = "; ".join(dict.fromkeys(told))
-            return f"{why[0].upper()}{why[1:]}: on line {value.lineno}, write `{line}`."
+            at = write(body.place(statement), line)
+            return f"{why[0].upper()}{why[1:]}: on line {value.lineno}, write `{line}`{at}."
     return ""
 
 

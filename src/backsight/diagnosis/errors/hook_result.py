@@ -20,6 +20,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.callables import Callable, callables
 from backsight.source.definitions import FILLING
+from backsight.source.edits import OR, change, lines_of, on_line, write
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, rewritten_line, simple
 from backsight.story.evaluated import value_of
@@ -366,7 +367,7 @@ def _fix(failure: Failure, said: dict[str, str], one: Registered | None) -> str:
             f"{written}, {what}" if written else f"return {what}: tuple(g if g is None else 2 * g for g in grad_input)"
         )
         only = f"If the hook only inspects gradients, {_nothing(one)}."
-        return f"{only} Otherwise{',' * how.startswith('if ')} {how}. Keep None for inputs without a gradient."
+        return f"{only} {OR}Otherwise{',' * how.startswith('if ')} {how}. Keep None for inputs without a gradient."
     if one and one.method in _OF_MODULES:
         return "Return nothing, or a tuple like grad_output: one gradient for each output of the module."
     if said.get("what") == "size":
@@ -391,8 +392,8 @@ def _fix(failure: Failure, said: dict[str, str], one: Registered | None) -> str:
         return f"{alone}, not a tuple: a tensor has one gradient."
     how = _returning(one, f"torch.full_like({grad}, {{}})") or f"such as torch.full_like({grad}, ...)"
     return (
-        f"If the hook only inspects {grad}, {_nothing(one)}. To replace it, return a tensor with the shape of {grad}: "
-        f"{how}."
+        f"If the hook only inspects {grad}, {_nothing(one)}. {OR}To replace it, return a tensor with the shape of "
+        f"{grad}: {how}."
     )
 
 
@@ -409,7 +410,7 @@ def _only_gradient(one: Registered | None) -> str:
         return ""
     statement = statement_at(body, *found[0].position)
     new = rewritten(body, statement, {found[1]: ast.unparse(every[0])}) if statement and len(every) == 1 else ""
-    return f"On line {found[0].line}, write `{new}`" if new else ""
+    return f"O{on_line(found[0], new)[1:]}" if new else ""
 
 
 def _flattened(one: Registered | None) -> Place | None:
@@ -493,11 +494,12 @@ def _nothing(one: Registered | None) -> str:
         case ast.BoolOp(op=ast.Or(), values=[ast.Call() as call, _]) if callee(call)[1] in ("append", "print"):
             statement = statement_at(body, *place.position)  # of a lambda, which calls another function first
             written = rewritten(body, statement, {value: body.text(call)}) if statement else ""
-            return f"return nothing: write `{written}`" if written else "return nothing"
+            at = write(body.place(statement), written) if statement else ""
+            return f"return nothing: write `{written}`{at}" if written else "return nothing"
     if not place.text.startswith("return"):
         return "return nothing"
     if isinstance(value, ast.Call) and not _is_an_operation(value) and not _only_computes(place.file, value):
-        return f"return nothing: on line {place.line}, write `{body.text(value)}`"
+        return f"return nothing: {on_line(place, body.text(value))}"
     return f"return nothing: {removed(place)}, `{place.text}`"
 
 
@@ -542,5 +544,9 @@ def _returning(one: Registered | None, form: str) -> str:
     value = body.text(found[1])
     new = form.format(value if form[-1:] == ")" and "({" in form else simple(value))
     several = statement.lineno != statement.end_lineno and not isinstance(statement, ast.Return)
-    line = rewritten_line(body, found[1], new) if several else rewritten(body, statement, {found[1]: new})
-    return f"on line {found[1].lineno if several else statement.lineno}, write `{line}`" if line else ""
+    if not several:
+        line = rewritten(body, statement, {found[1]: new})
+        return on_line(body.place(statement), line) if line else ""
+    line, at = rewritten_line(body, found[1], new), found[1].lineno
+    edit = change(lines_of(body.file, at), body.lines[at - 1].strip(), line)
+    return f"on line {at}, write `{line}`{edit}" if line else ""

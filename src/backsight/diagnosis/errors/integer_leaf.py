@@ -15,9 +15,10 @@ from backsight.diagnosis.evidence.gradients import Held
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
-from backsight.source import Body
+from backsight.source import Body, parsed
 from backsight.source.bindings import target_names
 from backsight.source.body import blocks, callee, calls_in, expressions, keyword, statements
+from backsight.source.edits import OR, Edit, on_line, put, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -103,30 +104,35 @@ def _fix(
     if made is not None and callee(made)[1] == "requires_grad_":
         receiver = callee(made)[0]
         text = ast.unparse(receiver) if receiver is not None else "x"
-        return f"Make them floating point: {text}.float().requires_grad_()."
+        new = f"{text}.float().requires_grad_()"
+        return f"Make them floating point: {new}{_instead(level, made, new)}."
     if made is not None:
         kept = [each for each in made.keywords if each.arg != "dtype"]
         dtype = ast.keyword("dtype", ast.parse("torch.float32", mode="eval").body)
         call = ast.unparse(ast.Call(made.func, made.args, [dtype, *kept]))
-        return f"Make them floating point: {call}."
+        return f"Make them floating point: {call}{_instead(level, made, call)}."
     if tensor is None or level is None:
         return "Convert them to floating point first with .float(), or leave out what you do not train."
     if _is_parameter(level):
-        plain = simple(text)
+        made = next(each for each in calls_in(level.statement) if callee(each)[1] == "Parameter")
+        frozen, floating = f"nn.Parameter({text}, requires_grad=False)", f"nn.Parameter({simple(text)}.float())"
         return (
-            f"If you do not train it, make it a buffer{_as_buffer(level, text)}, or nn.Parameter({text}, "
-            f"requires_grad=False). To train it, convert it to floating point: nn.Parameter({plain}.float())."
+            f"If you do not train it, make it a buffer{_as_buffer(level, text)}, {OR}or {frozen}"
+            f"{_instead(level, made, frozen)}. {OR}To train it, convert it to floating point: {floating}"
+            f"{_instead(level, made, floating)}."
         )
     if name != text:  # one of several, which the statement goes through
         if how := _of_floating_point(level):
-            return f"Set requires_grad on floating-point parameters only: on line {level.line}, write `{how}`."
+            return f"Set requires_grad on floating-point parameters only: {on_line(level.place, how)}."
         each = text or "parameter"
         return (
             f"Set requires_grad on floating-point parameters only: if {each}.is_floating_point(): "
             f"{each}.requires_grad_()."
         )
+    new = f"{text} = {simple(text)}.float()"
+    first = put(new, "above", level.place) if isinstance(parsed(text), ast.Name | ast.Attribute) else ""
     return _of_index(level, text) or (
-        f"Convert it to floating point first: {text} = {simple(text)}.float(). If it holds indices, as of words, "
+        f"Convert it to floating point first: {new}{first}. If it holds indices, as of words, "
         "differentiate what an embedding looks up with them: call retain_grad() on that."
     )
 
@@ -135,8 +141,16 @@ def _as_buffer(level: Level, text: str) -> str:
     """The statement that makes a buffer of an attribute, and its line."""
     match level.statement:
         case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=owner), attr=name)], value=ast.Call()):
-            return f' (on line {level.line}, write `{owner}.register_buffer("{name}", {text})`)'
+            new = f'{owner}.register_buffer("{name}", {text})'
+            return f" ({on_line(level.place, new)})"
     return ""
+
+
+def _instead(level: Level | None, node: ast.expr, new: str) -> str:
+    """The failing statement with an expression written anew, as an edit."""
+    body, statement = (level.body, level.statement) if level is not None else (None, None)
+    line = rewritten(body, statement, {node: new}) if body is not None and statement is not None else ""
+    return str(write(level.place, line)) if line and level is not None else ""
 
 
 def _of_index(level: Level, text: str) -> str:
@@ -162,22 +176,26 @@ def _looks_up(module: object) -> bool:
 
 def _hooked(body: Body, statement: ast.stmt, name: str, text: str) -> str:
     """How a hook keeps what an embedding looks up, and which reads of the gradient are to be of that."""
-    reads = [
-        each.lineno
-        for each in statements(body.node)
-        if any(body.text(node) == f"{text}.grad" for node in expressions(each))
-    ]
-    where = f" instead of `{text}.grad` on line{'s' * (len(reads) > 1)} {listed([*map(str, reads)])}" if reads else ""
-    hook = f"`hook = {name}.register_forward_hook(lambda m, i, out: rows.append(out) or out.retain_grad())`"
-    plain = _without_request(body, statement)
-    begin = (
-        f"On line {statement.lineno}, write `{plain}`, and below it"
-        if plain
-        else f"Instead of line {statement.lineno}, write"
-    )
+    reads, instead = list[ast.stmt](), list[Edit]()
+    for each in statements(body.node):
+        nodes = [node for node in expressions(each) if body.text(node) == f"{text}.grad"]
+        if nodes:
+            reads.append(each)
+            new = rewritten(body, each, dict.fromkeys(nodes, "rows[0].grad.norm(dim=-1)"))
+            instead.append(write(body.place(each), new))
+    lines = listed([str(each.lineno) for each in reads])
+    where = f" instead of `{text}.grad` on line{'s' * (len(reads) > 1)} {lines}" if reads else ""
+    where += "".join(map(str, instead))
+    removing = put("hook.remove()", "below", body.place(reads[-1])) if reads else ""
+    hook = f"hook = {name}.register_forward_hook(lambda m, i, out: rows.append(out) or out.retain_grad())"
+    at, both = body.place(statement), f"rows = []\n{hook}"
+    if plain := _without_request(body, statement):
+        begin = f"O{on_line(at, plain)[1:]}, and below it{put(both, 'below', at)}"
+    else:
+        begin = f"Instead of line {statement.lineno}, write{write(at, both)}"
     return (
         f"{text} holds indices, which have no gradient: differentiate what {name} looks up. {begin} `rows = []` and "
-        f"{hook}; after backward(), read `rows[0].grad.norm(dim=-1)`{where}, and call hook.remove()."
+        f"`{hook}`; after backward(), read `rows[0].grad.norm(dim=-1)`{where}, and call hook.remove(){removing}."
     )
 
 

@@ -11,6 +11,8 @@ from backsight.diagnosis.wording import listed
 from backsight.source.bindings import bound, uses
 from backsight.source.body import LOOPS, Loop, callee, calls_in, dotted, expressions, statements
 from backsight.source.changes import changed_names
+from backsight.source.edits import Edit, lines_of, put, write
+from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 
 
@@ -26,20 +28,36 @@ def entries(found: Written) -> str:
     writing = [each for each in reading if found.name in changed_names(each)]
     last = found.name.rpartition(".")[2]
     new = last if "." in found.name and last not in found.level.variables else f"new_{last}"
+    above_loop = lines_of(found.level.place.file, loop.lineno)[0]
     used = f"and use {new} instead of {found.name} on {_lines([each.lineno for each in reading])}"
+    used += _used(found, new, new, reading)
     if all(_writes_entry(found, each) for each in writing):
         whole = [each.lineno for each in reading if not _is_by_entries(found, each)]
         stacked = f", or torch.stack({new}) on {_lines(whole)}" if whole else ""
         single = _lines([each.lineno for each in reading if each.lineno not in whole])
         return (
             f"Keep the entries in a list, where each can be replaced: put {new} = list({found.name}) above line "
-            f"{loop.lineno}, and use {new} instead of {found.name} on {single}{stacked}."
+            f"{loop.lineno}{put(f'{new} = list({found.name})', 'above', above_loop)}, and use {new} instead of "
+            f"{found.name} on {single}{stacked}{_used(found, new, f'torch.stack({new})', reading)}."
         )
+    first, again = f"{new} = {found.name}.clone()", f"{new} = {new}.clone()"
     above = _lines([each.lineno for each in writing])
+    copies = [put(again, "above", at) for at in lines_of(above_loop.file, *(each.lineno for each in writing))]
     return (
-        f"Modify copies: put {new} = {found.name}.clone() above line {loop.lineno}, put {new} = {new}.clone() above "
-        f"{above}, so that what was computed from the copy before keeps it, {used}."
+        f"Modify copies: put {first} above line {loop.lineno}{put(first, 'above', above_loop)}, put {again} above "
+        f"{above}{''.join(map(str, copies))}, so that what was computed from the copy before keeps it, {used}."
     )
+
+
+def _used(found: Written, new: str, whole: str, reading: Sequence[ast.stmt]) -> str:
+    """The statements with what stands for the entries of the leaf, or for the whole, as edits."""
+    body, edits = found.level.body, list[Edit]()
+    for each in reading if body is not None else ():
+        nodes = [node for node in expressions(each) if dotted(node) == found.name]
+        text = new if _is_by_entries(found, each) else whole
+        if body is not None:
+            edits.append(write(body.place(each), rewritten(body, each, dict.fromkeys(nodes, text))))
+    return "".join(map(str, edits))
 
 
 def _loop(found: Written) -> Loop | None:

@@ -16,15 +16,18 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, failing, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
-from backsight.source import Place, assignments
+from backsight.source import Place, assignments, read_at
 from backsight.source.bindings import bound, target_names, uses
-from backsight.source.body import blocks, callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.body import blocks, callee, calls_in, dotted, expressions, is_shared, keyword, statements
 from backsight.source.changes import changed_memory, changed_names
+from backsight.source.edits import OR, Edit, lines_of, on_line, put, without_marks, wrap, write
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import out_of_place
+from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
-from backsight.story.fixes import on_lines, too
+from backsight.story.files import made_in_place
+from backsight.story.fixes import not_in_place, too
 from backsight.story.holders import results_in, structure
 from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, needs_gradient
 from backsight.story.modes import disabled_at
@@ -36,12 +39,16 @@ _NEAR = 3
 
 
 class Case(NamedTuple):
-    """What the statement does with the leaf, why that is refused, and what to do; `of_all`: with the next ones, too."""
+    """What the statement does with the leaf, why that is refused, and what to do.
+
+    of_all: whether that says what to do with the next ones, too. changes_all: whether its edits do it.
+    """
 
     does: str
     reason: str
     fix: str
     of_all: bool = False
+    changes_all: bool = True
 
 
 @explains("BS205", r"a (view of a )?leaf Variable that requires grad (is being|has been) used in an in-place operation")
@@ -51,7 +58,8 @@ def leaf_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     if found is None or (found.tensor is None and not found.name and not found.module):
         return _by_message(failure)
     others = _next_ones(found)
-    case = _case(found, others)
+    case = _case(failure, found, others)
+    others_too = too([place.line for place in others])
     made = _maker(found)
     lines: list[Fact] = [shown(made, f"creates {found.here}, a leaf that requires grad.")] if made else []
     lines += [shown(found.level.place, case.does), case.reason]
@@ -60,40 +68,58 @@ def leaf_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         f"{found.label} is a leaf that requires grad, and this statement modifies {part} in place.",
         tuple(lines),
-        case.fix if case.of_all else case.fix + too([place.line for place in others]),
+        case.fix if case.of_all else (case.fix if case.changes_all else without_marks(case.fix)) + others_too,
         source=str(found.level.place),
         exact=found.tensor is not None,
     )
 
 
-def _case(found: Written, others: Sequence[Place]) -> Case:
+def _case(failure: Failure, found: Written, others: Sequence[Place]) -> Case:
     if found.name and (adapted := _adapted(found)) is not None:
-        return adapted
+        return adapted._replace(changes_all=not others)
     if found.statement is not None and _reads_gradient(found):
         return _update(found, others)
     if not found.name:
-        return _handed_over(found)
+        return _handed_over(failure, found)._replace(changes_all=not others)
     if _follows_parameters(found):
-        return _average(found)
+        return _average(found, others)
     if _is_first_value(found):
         return _first_value(found, others)
-    return _initial(found) if _runs_once(found) else _computation(found)
+    return _initial(found, others) if _runs_once(found) else _computation(found, others)
+
+
+def _in_block(*places: Place) -> str:
+    """The edits that put statements into blocks without recording: those at one depth together."""
+    depths = dict.fromkeys(each.column for each in places)
+    each_in = ([each for each in places if each.column == depth] for depth in depths)
+    return "".join(str(wrap(inside, _BLOCK)) for inside in each_in)
+
+
+_BLOCK = "with torch.no_grad():"
+
+
+def _unrecorded(found: Written, others: Sequence[Place]) -> str:
+    """The statement in such a block on its own line, with the edits for it and the next ones."""
+    new, (body, _) = f"{_BLOCK} {found.outer.text}", read_at(found.outer)
+    plain = "…" not in new and not new.endswith(":") and body is not None and not is_shared(body, found.outer.line)
+    edit = str(write(found.outer, new)) if plain else _in_block(found.outer)
+    return f"`{new}`{edit}{_in_block(*others)}"
 
 
 def _update(found: Written, others: Sequence[Place]) -> Case:
-    name, text = found.here, found.outer.text
+    name = found.here
     away = out_of_place(found.level.body, found.level.line)
     collects = away and _reads_own_gradient(found)
     no_fix = (
         f" ({away} won't help: {name} would no longer be a leaf, and its .grad would stay None.)" if collects else ""
     )
-    new = {each.line: f"with torch.no_grad(): {each.text}" for each in (found.outer, *others)}
+    new = {each: f"{_BLOCK} {each.text}" for each in (found.outer, *others)}
     all_written = len(new) > 1 and all("…" not in code and not code.endswith(":") for code in new.values())
+    how = listed([on_line(at, code) for at, code in new.items()]) if all_written else _unrecorded(found, others)
     return Case(
         f"updates {name} with its gradient.",
         "Autograd is recording here, so the update itself would become part of the graph.",
-        f"Update without recording: {on_lines(new) if all_written else f'`with torch.no_grad(): {text}`'}. Or let an "
-        f"optimizer do it.{no_fix}",
+        f"Update without recording: {how}. Or let an optimizer do it.{no_fix}",
         all_written,
     )
 
@@ -114,7 +140,8 @@ def _adapted(found: Written) -> Case | None:
     return Case(
         f"updates {found.here}, held in {held}" + (f" since line {made[0].line}." if made else "."),
         f"{found.label} trains through what is computed from {held}, so the update must create a new tensor.",
-        f"Build a new dict in place of the loop on line {loop.lineno}: {rebuilt}. (Under torch.no_grad(), the update "
+        f"Build a new dict in place of the loop on line {loop.lineno}: {rebuilt}"
+        f"{write(body.place(loop), rebuilt)}. (Under torch.no_grad(), the update "
         f"would overwrite {found.label} itself.){graph}",
     )
 
@@ -131,14 +158,15 @@ def _derives(statement: ast.stmt) -> bool:
     return any(keyword(each, "create_graph") is None for each in calls)
 
 
-def _average(found: Written) -> Case:
-    name, line = found.here, found.outer.line
-    loop = _loop_over_parameters(found)
-    where = f"the loop on line {loop.lineno}" if loop else f"line {line}"
+def _average(found: Written, others: Sequence[Place]) -> Case:
+    name, body, loop = found.here, found.level.body, _loop_over_parameters(found)
+    where = f"the loop on line {loop.lineno}" if loop else f"line {found.outer.line}"
+    block = body.place(loop) if body is not None and loop else found.outer
+    inside = _in_block(block, *(each for each in others if not loop or each.line > (loop.end_lineno or 0)))
     return Case(
         f"updates {name}, which is not part of computing a loss.",
         "Autograd is recording here, so the update itself would become part of the graph.",
-        f"Update without recording: put {where} inside `with torch.no_grad():`. A clone won't help: "
+        f"Update without recording: put {where} inside `with torch.no_grad():`{inside}. A clone won't help: "
         f"{found.label} itself would never change.",
     )
 
@@ -186,31 +214,36 @@ def _loop_over_parameters(found: Written) -> ast.For | None:
     return None
 
 
-def _handed_over(found: Written) -> Case:
-    name = found.label
+def _handed_over(failure: Failure, found: Written) -> Case:
+    name, body, statement = found.label, found.level.body, found.statement
+    read = [each for each in expressions(statement) if body and body.text(each) == name]
+    line = rewritten(body, statement, dict.fromkeys(read, f"{name}.clone()")) if body and statement and read else ""
+    copied = write(found.level.place, line) if line else ""
+    made = made_in_place(failure, found.module, None, "") if found.module else []
+    anew = str(not_in_place(made[0])) if len(made) == 1 else ""
     receiver = (
         f"{a_kind(found.module)} created with inplace=True" if found.module else "a function that modifies it in place"
     )
-    without = f"make that {found.module} without inplace=True" if found.module else "use a function that does not"
+    without = f"make that {found.module} without inplace=True{anew}" if found.module else "use a function that does not"
     return Case(
         f"hands {name} to {receiver}.",
         "A leaf must not change: its gradient belongs to the value that the graph started from.",
-        f"Pass a copy, {name}.clone(), or {without}.",
+        f"Pass a copy, {name}.clone(){copied}, {OR}or {without}.",
     )
 
 
 def _first_value(found: Written, others: Sequence[Place]) -> Case:
-    name, line = found.here, found.outer.line
+    name, line, inside = found.here, found.outer.line, _in_block(found.outer, *others)
     reason = f"{name} already requires grad, so autograd would record this as part of the computation."
     if isinstance(found.tensor, torch.nn.Parameter) or base_of(found.tensor) is not None or _is_optimized(found):
         lines = [str(line), *(str(each.line) for each in others)]
         which = f"line{'s' * (len(lines) > 1)} {listed(lines)}"
-        fix = f"Put {which} inside `with torch.no_grad():`, as the functions of torch.nn.init do."
+        fix = f"Put {which} inside `with torch.no_grad():`{inside}, as the functions of torch.nn.init do."
         return Case(f"sets the values of {name}.", reason, fix, of_all=True)
     else:
         fix = (
-            f"Fill {name} first and call {name}.requires_grad_() afterwards, or put line {line} inside "
-            "`with torch.no_grad():`."
+            f"Fill {name} first and call {name}.requires_grad_() afterwards, {OR}or put line {line} inside "
+            f"`with torch.no_grad():`{inside}."
         )
     return Case(f"sets the values of {name}.", reason, fix)
 
@@ -223,14 +256,13 @@ def _is_optimized(found: Written) -> bool:
     return any(each is _leaf(found) for each in trained)
 
 
-def _initial(found: Written) -> Case:
+def _initial(found: Written, others: Sequence[Place]) -> Case:
     """A weight whose first value depends on data: another tensor in its place would be gone with the call."""
-    name, text = found.here, found.outer.text
     return Case(
-        f"sets the first value of {name}, under a condition that holds once.",
+        f"sets the first value of {found.here}, under a condition that holds once.",
         "Autograd is recording here, so this would become part of the computation.",
-        f"Set it without recording: `with torch.no_grad(): {text}`. A new tensor won't help: {found.label} itself "
-        "would never be set.",
+        f"Set it without recording: {_unrecorded(found, others)}. A new tensor won't help: {found.label} itself would "
+        "never be set.",
     )
 
 
@@ -261,20 +293,23 @@ def _conditions(level: Level) -> list[ast.If]:
     return [each for each in every if each.body[0].lineno <= level.line <= (each.body[-1].end_lineno or 0)]
 
 
-def _computation(found: Written) -> Case:
-    name = found.here
+def _computation(found: Written, others: Sequence[Place]) -> Case:
+    name, at = found.here, found.level.place
     away = out_of_place(found.level.body, found.level.line)
     new = f"new_{found.name.rpartition('.')[2]}"
     view = f", a view of {found.label}," if base_of(found.tensor) is not None and name != found.label else ""
-    fix = f"Modify a copy: put {new} = {name}.clone() before line {found.level.line}, and use {new}{_below(found)}."
+    copy, reading = f"{new} = {name}.clone()", _statements_reading(found, at.line)
+    covered = all(any(each.lineno == place.line for each in reading) for place in others)
+    fix = f"Modify a copy: put {copy} before line {at.line}{put(copy, 'above', at)}, and use {new}{_below(found)}"
+    fix += f"{_used(found, new, reading)}."
     fix = (not away and entries(found)) or fix
     rebuilt = _rebuilt(found, away) if away else ""
     if not rebuilt and _is_lost(found):
         return Case(
             f"updates {name}, which nothing reads afterwards.",
             "Autograd is recording here, so the update itself would become part of the graph.",
-            f"Update without recording: put line {found.outer.line} inside `with torch.no_grad():`. A new tensor won't "
-            f"help: {found.label} itself would never change.",
+            f"Update without recording: put line {found.outer.line} inside `with torch.no_grad():`"
+            f"{_in_block(found.outer, *others)}. A new tensor won't help: {found.label} itself would never change.",
         )
     model = _model_of(found) if rebuilt else ""
     if model:
@@ -284,24 +319,29 @@ def _computation(found: Written) -> Case:
             _called_with(found, model, rebuilt),
         )
     if rebuilt:
-        fix = f"Build a new list instead of the loop: {rebuilt}."
+        loop = _loop_of(found)
+        whole = write(lines_of(at.file, loop.lineno), rebuilt) if loop is not None else ""
+        fix, covered = f"Build a new list instead of the loop: {rebuilt}{whole}.", not others
     elif away:
         used, value = _below(found, after=True), away.partition(" = ")[2]
+        used += _used(found, new, [each for each in reading if each.lineno > at.line]) if used else ""
         around = next(iter(_conditions(found.level)), None)
         if around is not None and any(
             line > (around.end_lineno or 0) for line in _reading(found, found.level.line + 1)
         ):
+            above = put(f"{new} = {name}", "above", lines_of(at.file, around.lineno)[0])
             fix = (
-                f"Create a new tensor: put {new} = {name} above line {around.lineno}, write {new} = {value} on line "
-                f"{found.level.line}, and use {new}{used}."
+                f"Create a new tensor: put {new} = {name} above line {around.lineno}{above}, write {new} = {value} on "
+                f"line {at.line}{write(at, f'{new} = {value}')}, and use {new}{used}."
             )
         else:
-            fix = f"Create a new tensor: on line {found.level.line}, write `{new} = {value}`"
+            fix = f"Create a new tensor: {on_line(at, f'{new} = {value}')}"
             fix += f", and use {new}{used}." if used else "."
     return Case(
         f"modifies {name}{view} in place, as part of the computation.",
         f"{found.label} is where the graph starts: its gradient belongs to its current value.",
         f"{fix} {found.label} stays the leaf and keeps its gradient.",
+        changes_all=covered,
     )
 
 
@@ -321,11 +361,24 @@ def _below(found: Written, *, after: bool = False) -> str:
     return f" instead of {found.name} on line{'s' * (len(lines) > 1)} {listed(lines, 4)}" if lines else ""
 
 
+def _used(found: Written, new: str, reading: Sequence[ast.stmt]) -> str:
+    """The statements with a new tensor in place of the leaf, as edits."""
+    body, edits = found.level.body, list[Edit]()
+    for each in reading if body is not None else ():
+        nodes = [node for node in expressions(each) if body is not None and body.text(node) == found.name]
+        if body is not None:
+            edits.append(write(body.place(each), rewritten(body, each, dict.fromkeys(nodes, new))))
+    return "".join(map(str, edits))
+
+
 def _reading(found: Written, first: int) -> list[int]:
     """The lines from `first` on that read the variable."""
+    return list(dict.fromkeys(each.lineno for each in _statements_reading(found, first)))
+
+
+def _statements_reading(found: Written, first: int) -> list[ast.stmt]:
     every = statements(found.level.body.node) if found.level.body else ()
-    reading = (e.lineno for e in every if e.lineno >= first and _names(found, e))
-    return list(dict.fromkeys(reading))
+    return [each for each in every if each.lineno >= first and _names(found, each)]
 
 
 def _names(found: Written, statement: ast.stmt) -> bool:

@@ -6,6 +6,7 @@ import ast
 import copy
 
 from backsight.source.body import callee, dotted
+from backsight.source.edits import on_line
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor, shape_of
@@ -70,7 +71,7 @@ def masked_write(level: Level) -> str:
     name, mask = dotted(target.value), _mask(level, target)
     if not name or not mask:
         return ""
-    new, line = _whole(value, target.slice), level.place.line
+    new = _whole(value, target.slice)
     if new is None:
         return (
             f"Keep the size: compute the new values for every entry, and select: {name} = torch.where({mask}, new, "
@@ -82,7 +83,8 @@ def masked_write(level: Level) -> str:
         "still reaches the gradient."
     )
     return (
-        f"Compute it for every entry, and select: on line {line}, write `{name} = torch.where({mask}, {new}, {name})`."
+        "Compute it for every entry, and select: "
+        f"{on_line(level.place, f'{name} = torch.where({mask}, {new}, {name})')}."
         f"{guard if undefined else ''}"
     )
 

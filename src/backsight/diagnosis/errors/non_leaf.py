@@ -21,6 +21,7 @@ from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, backward_roots, only
 from backsight.source.ancestry import ancestors
 from backsight.source.body import calls_in, dotted, expressions, functions, read_at, statements
+from backsight.source.edits import OR, on_line, put, without_marks
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
@@ -72,7 +73,7 @@ def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         _title(tensors, [name for name in names if name]),
         tuple(_evidence(failure, refused, len(tensors) - len(refused))),
-        _of_buffers(failure, tensors, names) or _fix(refused),
+        _of_buffers(failure, tensors, names) or _fix(failure, refused),
         source=str(first) if first else failure.source,
         exact=bool(refused),
     )
@@ -161,18 +162,20 @@ def _of_buffers(failure: Failure, tensors: list[torch.Tensor], names: list[str])
         return ""
     again = f"for each in [b for b in {root}.buffers() if not b.is_leaf]: each.detach_().requires_grad_()"
     return (
-        f"Make leaves of them again: put `{again}` above line {level.line}. Or make parameters of these buffers, with "
-        "torch.nn.Parameter: a conversion of the module leaves parameters the leaves that they are."
+        f"Make leaves of them again: put `{again}` above line {level.line}{put(again, 'above', level.place)}. {OR}Or "
+        "make parameters of these buffers, with torch.nn.Parameter: a conversion of the module leaves parameters the "
+        "leaves that they are."
     )
 
 
-def _fix(refused: list[Refused]) -> str:
+def _fix(failure: Failure, refused: list[Refused]) -> str:
     rewritten = [each for each in refused if each.rewritten]
     if rewritten:
-        written = {each.made: f"on line {each.made.line}, write `{each.rewritten}`" for each in rewritten if each.made}
+        written = {each.made: on_line(each.made, each.rewritten or "") for each in rewritten if each.made}
         others = [each.name for each in refused if not each.rewritten and each.name]
         also = f"; do the same for {listed(others, MOST)}" if others else ""
-        return f"Compute first and set requires_grad last: {listed([*written.values()], MOST)}{also}."
+        how = listed([*written.values()], MOST)
+        return f"Compute first and set requires_grad last: {without_marks(how) if also else how}{also}."
     leaves = next((each.leaves for each in refused if each.leaves), [])
     owner = next((leaf.owner for each in refused for leaf in each.graph.leaves if leaf.owner), None)
     if leaves and owner:  # a step on those in place would undo what this optimizer learns
@@ -194,8 +197,10 @@ def _fix(refused: list[Refused]) -> str:
     name = next((each.name for each in refused if each.name), "x")
     leaf = f"{name} = {name}.detach().requires_grad_()"
     last = next((each.made for each in refused if each.made and each.name == name), None)
-    how = f"put `{leaf}` below line {last.line}" if last else leaf
-    return f"Make it a leaf after the last computation: {how}, or nn.Parameter({name}.detach())."
+    at = failure.user.place if failure.user and failure.user.value(name) is refused[0].tensor else None
+    how = f"put `{leaf}` below line {last.line}{put(leaf, 'below', last)}" if last else leaf
+    how += str(put(leaf, "above", at)) if at and not last else ""
+    return f"Make it a leaf after the last computation: {how}, {OR}or nn.Parameter({name}.detach())."
 
 
 # A weight that a parametrization computes: `layer.weight` of `orthogonal(layer)`.
@@ -238,7 +243,7 @@ class Parametrized:
         body, statement, node = self.read
         leaf = self.leaves[0][len(self.owner) :]
         line = rewritten(body, statement, {node: f"{(dotted(node) or '').removesuffix(f'.{self.attribute}')}{leaf}"})
-        return f"On line {statement.lineno}, write `{line}`" if line else ""
+        return f"O{on_line(body.place(statement), line)[1:]}" if line else ""
 
     @property
     def _tail(self) -> str:
@@ -351,15 +356,16 @@ def _of_lists(failure: Failure, found: Parts) -> str:
             f"{name}[...].detach().clone().requires_grad_()`, put these into the groups, and compute with {join}() of "
             f"them in every step, in place of {name}."
         )
-    used = [f"on line {line}, write `{text}`" for line, text in _computing(failure, found.leaf) if text]
+    used = [on_line(at, text) for at, text in _computing(failure, found.leaf) if text]
+    each = f"{name} = [each.detach().requires_grad_() for each in {name}]"
     return (
         f"The settings of a group apply to whole leaves, so make each element one: below line {assigned.line}, put "
-        f"`{name} = [each.detach().requires_grad_() for each in {name}]`, and "
+        f"`{each}`{put(each, 'below', assigned) if used else ''}, and "
         f"{', '.join(used) if used else f'compute with torch.stack({name}) in every step'}."
     )
 
 
-def _computing(failure: Failure, leaf: torch.Tensor) -> Iterator[tuple[int, str]]:
+def _computing(failure: Failure, leaf: torch.Tensor) -> Iterator[tuple[Place, str]]:
     """The statements that compute the loss from the leaf as a whole, with its elements joined."""
     for level in failure.users:
         for root, place in backward_roots(level.body) if level.body else ():
@@ -373,4 +379,4 @@ def _computing(failure: Failure, leaf: torch.Tensor) -> Iterator[tuple[int, str]
                 ]
                 changes: dict[ast.expr, str] = {each: f"torch.stack({each.id})" for each in nodes}
                 if body is not None and statement is not None and changes:
-                    yield statement.lineno, rewritten(body, statement, changes)
+                    yield body.place(statement), rewritten(body, statement, changes)

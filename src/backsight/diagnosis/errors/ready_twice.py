@@ -16,6 +16,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.source import Place, backward_roots
 from backsight.source.body import LOOPS, Loop, callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.edits import lines_of, on_line, remove, wrap, write
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_tensor
 from backsight.story.routes import leaves_of
@@ -72,10 +73,7 @@ def _fix_of_checkpoint(call: Reentrant | None) -> str:
             "checkpoint() is called, or model.gradient_checkpointing_enable(gradient_checkpointing_kwargs="
             '{"use_reentrant": False}).'
         )
-    return (
-        f"Use a non-reentrant checkpoint, which stays in one backward pass: on line {call.place.line}, write "
-        f"`{call.mended}`."
-    )
+    return f"Use a non-reentrant checkpoint, which stays in one backward pass: {on_line(call.place, call.mended)}."
 
 
 # Several backward passes over one forward pass of DistributedDataParallel, which counts on one.
@@ -120,7 +118,7 @@ def several_backwards(failure: Failure) -> SeveralBackwards | None:
             return None
         is_again = any(each.lineno > last for each, _ in models)
         if any(_takes_gradients(each) for each in between):
-            fix = _apart(forward, model, is_again)
+            fix = _apart(body.place(forward), model, is_again)
         else:
             fix = _added(level, loop, [root for root, _ in roots])
         return SeveralBackwards(body.place(forward), earlier, fix)
@@ -144,15 +142,15 @@ def _takes_gradients(statement: ast.stmt) -> bool:
     return reads or any(callee(call)[1] == "zero_grad" for call in calls_in(statement))
 
 
-def _apart(forward: ast.stmt, model: str, is_again: bool) -> str:
+def _apart(forward: Place, model: str, is_again: bool) -> str:
     if not is_again:
         return (
             "Take the gradients of each loss by torch.autograd.grad(loss, parameters, retain_graph=True), which "
             "DistributedDataParallel does not count, and call backward() once."
         )
     return (
-        f"Put line {forward.lineno} inside `with {model}.no_sync():`, after which backward() may run several times. "
-        "Their gradients are then those of one rank, and not averaged."
+        f"Put line {forward.line} inside `with {model}.no_sync():`{wrap(forward, f'with {model}.no_sync():')}, after "
+        "which backward() may run several times. Their gradients are then those of one rank, and not averaged."
     )
 
 
@@ -160,12 +158,13 @@ def _added(level: Level, loop: Loop | None, roots: list[str]) -> str:
     """Add the losses: in place of a loop of nothing else, or of the statements."""
     fix = "Add the losses, and call backward() once, for the sum"
     if loop is None and level.body is not None:
-        lines = [place.line for _, place in backward_roots(level.body) if place.line < level.line][-len(roots) + 1 :]
-        removed = " and ".join(map(str, lines))
+        before = [place for _, place in backward_roots(level.body) if place.line < level.line][-len(roots) + 1 :]
+        removed, joined = " and ".join(str(each.line) for each in before), f"({' + '.join(roots)}).backward()"
         return (
-            f"{fix}: on line {level.line}, write `({' + '.join(roots)}).backward()`, and remove "
-            f"line{'s' * (len(lines) > 1)} {removed}."
+            f"{fix}: {on_line(level.place, joined)}, and remove "
+            f"line{'s' * (len(before) > 1)} {removed}{remove(before)}."
         )
     if isinstance(loop, ast.For) and len(loop.body) == 1 and roots == [ast.unparse(loop.target)]:
-        return f"{fix}: in place of the loop on line {loop.lineno}: `sum({ast.unparse(loop.iter)}).backward()`."
+        whole, at = f"sum({ast.unparse(loop.iter)}).backward()", lines_of(level.place.file, loop.lineno)
+        return f"{fix}: in place of the loop on line {loop.lineno}: `{whole}`{write(at, whole)}."
     return f"{fix}."

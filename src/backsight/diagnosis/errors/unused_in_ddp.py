@@ -15,7 +15,9 @@ from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
+from backsight.source import Place
 from backsight.source.body import callee
+from backsight.source.edits import on_line
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, follow
 from backsight.story.files import calls_in_files
@@ -72,17 +74,18 @@ def _wrapped(failure: Failure) -> Any:
 
 def _searching(failure: Failure) -> str:
     """What to write where DDP is created; empty where that does not show, or is in several places."""
-    found = {}
+    found = dict[Place, str]()
     for body, statement, call in calls_in_files(failure):
         if callee(call)[1] in ("DDP", "DistributedDataParallel"):
             node = copy.deepcopy(call)
             node.keywords = [each for each in node.keywords if each.arg != "find_unused_parameters"]
             node.keywords.append(ast.keyword("find_unused_parameters", ast.Constant(True)))
-            found[body.place(node)] = rewritten(body, statement, {call: ast.unparse(node)}) or ast.unparse(node)
+            line = rewritten(body, statement, {call: ast.unparse(node)})
+            at = body.place(statement) if line else body.place(node)
+            found[at] = on_line(at, line) if line else f"on line {at.line}, write `{ast.unparse(node)}`"
     if len(found) != 1:
         return ""
-    ((place, written),) = found.items()
-    return f"A step may leave parameters unused if DDP looks for them: on line {place.line}, write `{written}`."
+    return f"A step may leave parameters unused if DDP looks for them: {next(iter(found.values()))}."
 
 
 def _fix(failure: Failure, reason: Reason | None, what: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -17,17 +17,18 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
-from backsight.source import Body, Place, assignments, inplace_changes, only, statement_at
+from backsight.source import Body, Place, assignments, inplace_changes, only, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import parameters_of, target_names, uses
 from backsight.source.body import callee, dotted, expressions, given_to, keyword, statements
+from backsight.source.edits import OR, Edit, instead, lines_of, move, on_line, put, without_marks, wrap, write
 from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.changes import works_in_place
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import made_in_place, user_files
-from backsight.story.fixes import too, without_inplace
+from backsight.story.fixes import not_in_place, too, without_inplace
 from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, maker_of, storage_of
 from backsight.story.modes import disabled_at
 from backsight.story.sections import methods_of, results_of
@@ -60,14 +61,14 @@ def view_in_place(failure: Failure, match: re.Match[str]) -> Finding:
         return _of_hooked(failure, found)
     if "custom Function" in failure.message:
         return _of_custom(found, said["op"])
-    return _one_of_several(found, op_name(said["op"]))
+    return _one_of_several(failure, found, op_name(said["op"]))
 
 
 def _is_view(tensor: torch.Tensor) -> bool:
     return base_of(tensor) is not None
 
 
-def _one_of_several(found: Written, said: str) -> Finding:
+def _one_of_several(failure: Failure, found: Written, said: str) -> Finding:
     name, body, op = found.here, found.level.body, _operation(found) or said
     level, outer, made = _made(found) or (found.level, name, None)
     maker = statement_at(level.body, *made.position) if made else None
@@ -93,12 +94,39 @@ def _one_of_several(found: Written, said: str) -> Finding:
         f"{name} is {several}, and this statement modifies it in place.",
         tuple(lines),
         (_copied_by_caller(found, level, outer, maker) if level is not found.level else "")
-        or _fix(found, body.text(maker.iter) if body and isinstance(maker, ast.For) and level is found.level else "")
-        + too([place.line for place in others])
+        or _with_others(
+            found,
+            _fix(
+                failure,
+                found,
+                body.text(maker.iter) if body and isinstance(maker, ast.For) and level is found.level else "",
+            ),
+            others,
+        )
         + _without_graph(found, maker if level is found.level else None),
         source=str(found.level.place),
         exact=found.tensor is not None,
     )
+
+
+def _with_others(found: Written, fix: str, others: Sequence[Place]) -> str:
+    """A fix, and which other lines need the same: what it asks for is only known with what each of these becomes."""
+    body, edits = found.level.body, list[Edit]()
+    for each in others:
+        statement, away = statement_at(body, *each.position), out_of_place(body, each.line)
+        if body is not None and statement is not None and away:
+            edits.append(instead(body, statement, away))
+    known = len(edits) == len(others)
+    also = too([each.line for each in others])
+    if not also or not known:
+        return f"{fix if known else without_marks(fix)}{also}"
+    return f"{fix}{also[:-1]}{''.join(map(str, edits))}."
+
+
+def _anew(level: Level, line: int, code: str) -> str:
+    """A statement to write instead of the one on a line of a function, with the edit."""
+    statement = statement_at(level.body, line)
+    return f"{code}{instead(level.body, statement, code)}" if level.body and statement else code
 
 
 def _whole(found: Written, maker: ast.stmt | None) -> str:
@@ -119,7 +147,8 @@ def _without_graph(found: Written, maker: ast.stmt | None) -> str:
     receiver = callee(call)[0]
     source = call.args[0] if dotted(receiver) == "torch" and call.args else receiver
     line = rewritten(body, statement, {source: f"{simple(body.text(source))}.detach()"}) if source is not None else ""
-    return f" If {whole} needs no gradient, write `{line}` on line {statement.lineno}." if line else ""
+    where = f"on line {statement.lineno}{write(body.place(statement), line)}"
+    return f" {OR}If {whole} needs no gradient, write `{line}` {where}." if line else ""
 
 
 def _operation(found: Written) -> str:
@@ -167,12 +196,14 @@ def _copied_by_caller(found: Written, level: Level, name: str, maker: ast.stmt |
     if isinstance(maker, ast.For):
         whole = level.body.text(maker.iter) if level.body else "the whole"
         join = "torch.cat" if re.search(r"(chunk|split)\(", whole) else "torch.stack"
-        plain = f" If {whole} needs no gradient, put `{whole} = {whole}.detach().clone()` above line {maker.lineno}."
+        new, at = f"{whole} = {whole}.detach().clone()", lines_of(level.place.file, maker.lineno)[0]
+        plain = f" If {whole} needs no gradient, put `{new}` above line {at.line}{put(new, 'above', at)}."
         return (
             f"Modify {whole} as a whole before the loop, or compute new parts and join them with {join}([...]): "
             f"a copy of {name} would not be written into {whole}.{plain if isinstance(maker.iter, ast.Name) else ''}"
         )
-    return f"Modify a copy: put `{name} = {name}.clone()` before line {level.line}."
+    new = f"{name} = {name}.clone()"
+    return f"Modify a copy: put `{new}` before line {level.line}{put(new, 'above', level.place)}."
 
 
 def _call_in(text: str, op: str) -> str:
@@ -183,23 +214,27 @@ def _call_in(text: str, op: str) -> str:
     return spelled[1] if spelled else op.lower()
 
 
-def _fix(found: Written, looped: str) -> str:
+def _fix(failure: Failure, found: Written, looped: str) -> str:
     """What to do instead; `looped` is what a loop takes the views of, if one does."""
     name, body, text = found.here, found.level.body, found.level.place.text
     if found.module:
         copy = f": {name}.clone()" if found.text or found.path else ", made with .clone()"
-        return f"Create that {found.module} without inplace=True, or pass it a copy{copy}."
+        made = made_in_place(failure, found.module, None, "")
+        anew = not_in_place(made[0]) if len(made) == 1 else ""
+        copy += _given_copy(found)
+        return f"Create that {found.module} without inplace=True{anew}, {OR}or pass it a copy{copy}."
     if looped:
         join = "torch.cat" if re.search(r"(chunk|split)\(", looped) else "torch.stack"
         whole = _joined(found, join)
         if whole:
-            return f"Write `{whole}` instead of the loop: assigning to {name} in it would not write into the whole."
+            at = write(loop, whole) if (loop := _maker(found)) else ""
+            return f"Write `{whole}`{at} instead of the loop: assigning to {name} in it would not write into the whole."
         return (
             f"Compute new parts and join them with {join}([...]), or modify the whole tensor before the loop. "
             f"Assigning to {name} does not write into it."
         )
-    made = _maker(found)
-    whole = _whole(found, statement_at(body, *made.position) if made else None)
+    maker = _maker(found)
+    whole = _whole(found, statement_at(body, *maker.position) if maker else None)
     later = (
         next((s for s in statements(body.node) if s.lineno > found.level.line and _reads(s, whole)), None)
         if body
@@ -211,15 +246,23 @@ def _fix(found: Written, looped: str) -> str:
             f"Compute a new {name} and join it with the others, as {join}([...]) does: line {later.lineno} reads "
             f"{whole}, which a new {name} is not written into."
         )
-    fixed = without_inplace(text)
+    fixed = without_inplace(text) if not isinstance(found.statement, ast.Expr) else ""
     if fixed:
-        return f"Remove inplace=True: {fixed}"
+        return f"Remove inplace=True: {_anew(found.level, found.level.line, fixed)}"
     away = out_of_place(body, found.level.line)
     if away:
-        return f"Write {away}: that creates a new tensor."
+        return f"Write {_anew(found.level, found.level.line, away)}: that creates a new tensor."
     if body is None or not found.text:
         return "Modify a copy of it, created with .clone() just before."
     return _copied(found, body)
+
+
+def _given_copy(found: Written) -> str:
+    """The statement with a copy of the view in its place, as an edit."""
+    body, statement = found.level.body, found.statement
+    read = [each for each in expressions(statement) if body and body.text(each) == found.here]
+    line = rewritten(body, statement, dict.fromkeys(read, f"{found.here}.clone()")) if body and statement else ""
+    return str(write(found.level.place, line)) if line and read else ""
 
 
 def _copied(found: Written, body: Body) -> str:
@@ -232,7 +275,8 @@ def _copied(found: Written, body: Body) -> str:
     held, listing = value_of(found.level, container) if container is not None else None, ""
     if set[str]().union(*map(target_names, goes)) & {use.name for node in nodes for use in uses(node)}:
         new = rewritten(body, statement, dict.fromkeys(nodes[:1], f"{name}.clone()")) if statement is not None else ""
-        return f"Modify a copy: on line {line}, write `{new}`." if new else "Modify a copy of it, made with .clone()."
+        how = on_line(found.level.place, new)
+        return f"Modify a copy: {how}." if new else "Modify a copy of it, made with .clone()."
     if type(held) is tuple:
         listing = _as_list(found, body)
         if not listing:
@@ -242,9 +286,11 @@ def _copied(found: Written, body: Body) -> str:
             method.endswith("_") and body.text(receiver) == name and method[:-1] in dir(torch.Tensor)
         ):
             call = f"{name} = {body.text(statement).replace(f'.{method}(', f'.{method[:-1]}(', 1)}"
-            return f"{listing or 'O'}n line {line}, write `{call}`: that creates a new tensor."
-    put = f"put `{name} = {name}.clone()` above line {line}"
-    return f"{listing[:-1]}{put}." if listing else f"Modify a copy: {put}."
+            at = instead(body, statement, call)
+            return f"{listing or 'O'}n line {line}, write `{call}`{at}: that creates a new tensor."
+    new = f"{name} = {name}.clone()"
+    copied = f"put `{new}` above line {line}{put(new, 'above', found.level.place)}"
+    return f"{listing[:-1]}{copied}." if listing else f"Modify a copy: {copied}."
 
 
 def _as_list(found: Written, body: Body) -> str:
@@ -254,7 +300,7 @@ def _as_list(found: Written, body: Body) -> str:
     if not isinstance(maker, ast.Assign) or dotted(maker.targets[0]) != found.name:
         return ""
     new = rewritten(body, maker, {maker.value: f"list({body.text(maker.value)})"})
-    return f"Put the views in a list: on line {maker.lineno}, write `{new}`; and o" if new else ""
+    return f"Put the views in a list: {on_line(body.place(maker), new)}; and o" if new else ""
 
 
 def _reads(statement: ast.stmt, name: str) -> bool:
@@ -326,15 +372,20 @@ def _made_unrecorded(found: Written, mode: str) -> Finding:
         lines.insert(0, shown(made, f"makes {name} {how}."))
     lines.append("Autograd has no graph for that view, so it cannot tell whether to record the change.")
     away = out_of_place(body, found.level.line)
-    record = f"write {away}, which creates a new tensor" if away else f"make {name} outside of the {block} block"
+    record = f"make {name} outside of the {block} block"
+    if away:
+        record = f"write {_anew(found.level, found.level.line, away)}, which creates a new tensor"
+    unrecorded = wrap(found.level.place, "with torch.no_grad():")
     if body and made and isinstance(statement_at(body, made.line), ast.For):  # of a whole, which others read
         record = (
             f"compute new parts and join them, as with torch.stack([...]): {name} = ... in a loop would not write into "
             "the whole"
         )
-    fix = f"If the change is part of the computation, {record}. If not, put it under torch.no_grad() too."
-    if is_tensor(found.tensor) and is_leaf(found.tensor):
-        fix = f"Put the change under torch.no_grad() too: {name} shares memory with {found.label}, a leaf."
+    fix = (
+        f"If the change is part of the computation, {record}. {OR}If not, put it under torch.no_grad() too{unrecorded}."
+    )
+    if is_leaf(base_of(found.tensor)):
+        fix = f"Put the change under torch.no_grad() too{unrecorded}: {name} shares memory with {found.label}, a leaf."
     return explanation(
         f"{name} is a view created under {block}, but this statement modifies it in place outside that block.",
         tuple(lines),
@@ -356,10 +407,12 @@ def _of_hooked(failure: Failure, found: Written) -> Finding:
         owner = next((held for level in failure.users if (held := level.value(holder)) is not None), None)
         every = made_in_place(failure, kind, owner, attribute)
         made = [place for place in every if _is_in_class(owner, place)]
-        where = f": {made[0]}, {made[0].text}" if len(made) == 1 else ""
+        where = f": {made[0]}, {made[0].text}{not_in_place(made[0])}" if len(made) == 1 else ""
         fix = f"Create {path or 'that module'} without inplace=True{where}."
     else:
-        fix = f"Write {away}: that creates a new tensor." if away else f"Modify a copy: {found.here}.clone()."
+        fix = f"Modify a copy: {found.here}.clone()."
+        if away:
+            fix = f"Write {_anew(found.level, found.level.line, away)}: that creates a new tensor."
     hooks = [h for file in user_files(failure) for h in registrations(file) if h.method == _FULL]
     return explanation(
         f"{by or 'This statement'} modifies in place the output of a module that has a full backward hook.",
@@ -399,14 +452,27 @@ def _of_custom(found: Written, function: str) -> Finding:
     if returned:
         lines.insert(0, shown(returned[-1], f"creates what {function} returns: its input, or a view of it."))
     lines.append(f"Modifying that view would bypass the backward of {function}.")
-    away = out_of_place(body, found.level.line)
-    new = f"write {away}" if away else f"change a copy: {name} = {name}.clone()"
+    away, copied = out_of_place(body, found.level.line), f"{name} = {name}.clone()"
+    new = f"change a copy: {copied}{put(copied, 'above', found.level.place)}"
+    if away:
+        new = f"write {_anew(found.level, found.level.line, away)}"
     return explanation(
         f"{name} is a view that {function}'s forward returned, and this statement modifies it in place.",
         tuple(lines),
-        f"Return a new tensor from forward, with .clone(). Or leave the view unmodified: {new}.",
+        f"Return a new tensor from forward, with .clone(){_cloned(only(returned))}. {OR}Or leave the view unmodified: "
+        f"{new}.",
         source=str(found.level.place),
     )
+
+
+def _cloned(place: Place | None) -> str:
+    """The statement of a function that returns one value, with a copy of it, as an edit."""
+    body, statement = read_at(place)
+    value = statement.value if isinstance(statement, ast.Return) else None
+    if body is None or statement is None or value is None or isinstance(value, ast.Tuple | ast.List):
+        return ""
+    new = rewritten(body, statement, {value: f"{simple(ast.unparse(value))}.clone()"})
+    return str(write(body.place(statement), new)) if new else ""
 
 
 def _base_changed(failure: Failure, op: str) -> Finding:
@@ -420,13 +486,15 @@ def _base_changed(failure: Failure, op: str) -> Finding:
     lines.append(f"Autograd cannot give a new graph to one of several views that {op.lower()} returned together.")
     whole = change[0] if change else "the tensor"
     away = out_of_place(level.body, change[1].line) if change else None
-    instead = f"write {away}" if away else f"change a copy of {whole}"
+    otherwise = f"change a copy of {whole}"
+    if away and change:
+        otherwise = f"write {_anew(level, change[1].line, away)}"
     above = _above(level, name, change[1]) if change else ""
     return explanation(
         f"{name or 'The view that this statement uses'} is one of several views of {whole}, which was modified in "
         "place after they were created.",
         tuple(lines),
-        f"Take the views after the change{above}; or {instead}, which leaves them unchanged.",
+        f"Take the views after the change{above}; {OR}or {otherwise}, which leaves them unchanged.",
         source=str(change[1] if change else level.place),
         exact=change is not None,
     )
@@ -435,7 +503,10 @@ def _base_changed(failure: Failure, op: str) -> Finding:
 def _above(level: Level, view: str, change: Place) -> str:
     """How a change comes before the statement that takes the views."""
     made = [place for place in assignments(level.body, view) if place.line < change.line]
-    return f": move line {change.line}, `{change.text}`, above line {made[-1].line}" if made else ""
+    if not made:
+        return ""
+    above = f"above line {made[-1].line}{move(change, 'above', made[-1])}"
+    return f": move line {change.line}, `{change.text}`, {above}"
 
 
 def _lost_views(level: Level) -> Iterator[tuple[str, torch.Tensor]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,6 +21,7 @@ from backsight.source import Body, Place, assignments, calls_of, statement_at
 from backsight.source.bindings import uses
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.definitions import values_of
+from backsight.source.edits import OR, Edit, on_line, put, write
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure, Level, failure_of, message_of
@@ -65,15 +66,15 @@ class Mapped:
         return next((each for each in self.failure.users if levels.index(each) < first), None)
 
     @cached_property
-    def call(self) -> tuple[Place, str] | None:
-        """The statement that calls vmap, and that call as it stands there; None where the text does not show it."""
+    def call(self) -> tuple[Body, ast.stmt, ast.Call] | None:
+        """The statement that calls vmap, and that call; None where the text does not show it."""
         level = self.outer
         body, statement = (level.body, level.statement) if level else (None, None)
         if level is None or body is None or statement is None:
             return None
         for node in calls_in(statement):
             if callee(node)[1] == "vmap":
-                return body.place(statement), body.text(node)
+                return body, statement, node
         for node in calls_in(statement):
             name = dotted(node.func)
             owner, _, attribute = (name or "").rpartition(".")
@@ -82,18 +83,22 @@ class Mapped:
                     value = each.value if isinstance(each, ast.Assign) else None
                     to = dotted(each.targets[0]) if isinstance(each, ast.Assign) else ""
                     if to == f"self.{attribute}" and isinstance(value, ast.Call) and callee(value)[1] == "vmap":
-                        return method.place(each), method.text(value)
+                        return method, each, value
             for value in values_of(body, name, level.line) if name and "." not in name else ():
                 if isinstance(value, ast.Call) and callee(value)[1] == "vmap":
                     made = statement_at(body, value.lineno, value.col_offset)
-                    return (body.place(made), body.text(value)) if made is not None else None
+                    return (body, made, value) if made is not None else None
         return None
+
+    @property
+    def called_at(self) -> Place | None:
+        return self.call[0].place(self.call[1]) if self.call is not None else None
 
     @property
     def maps(self) -> Iterator[Fact]:
         """What maps it, as evidence."""
-        if self.call is not None:
-            yield shown(self.call[0], "maps it.")
+        if self.called_at is not None:
+            yield shown(self.called_at, "maps it.")
         elif self.outer is not None:
             yield shown(self.outer.place, "maps it.")
 
@@ -222,20 +227,25 @@ def _batched(mapped: Mapped, body: Body, made: Place, name: str) -> str:
     """The statement that makes a tensor, so that each sample has its own."""
     statement = statement_at(body, *made.position)
     value = statement.value if isinstance(statement, ast.Assign) else None
+    alone = isinstance(statement, ast.Assign) and [*map(dotted, statement.targets)] == [name]
     x = mapped.sample(made.line)
     if not x:
         return f"Create {name} from a tensor of the sample, with its new_zeros() or torch.zeros_like()."
     if not isinstance(value, ast.Call):
-        return f"Give each sample its own before writing to it: {name} = {name} + torch.zeros_like({x})."
+        new = f"{name} = {name} + torch.zeros_like({x})"
+        return f"Give each sample its own before writing to it: {new}{put(new, 'below', made) if statement else ''}."
     _, maker = callee(value)
     given = ", ".join(body.text(each) for each in value.args)
     named = ", ".join(f"{each.arg}={body.text(each.value)}" for each in value.keywords if each.arg)
     if library(value.func) == "torch" and maker in _LIKE:
         size = ", ".join(filter(None, [given, named]))
-        return f"Create it from a per-sample tensor: {name} = {_LIKE[maker].format(x=x, size=size)}."
+        new = f"{name} = {_LIKE[maker].format(x=x, size=size)}"
+        return f"Create it from a per-sample tensor: {new}{write(made, new) if alone else ''}."
     if library(value.func) == "torch" and maker.endswith("_like"):
-        return f"Create it like a per-sample tensor of the same shape: {name} = torch.{maker}({x})."
-    return f"Give each sample its own: {name} = {body.text(value)} + {x}.new_zeros(())."
+        new = f"{name} = torch.{maker}({x})"
+        return f"Create it like a per-sample tensor of the same shape: {new}{write(made, new) if alone else ''}."
+    new = f"{name} = {body.text(value)} + {x}.new_zeros(())"
+    return f"Give each sample its own: {new}{write(made, new) if alone else ''}."
 
 
 def _random(mapped: Mapped) -> Finding:
@@ -246,9 +256,11 @@ def _random(mapped: Mapped) -> Finding:
     kind = class_name(type(module)) if module is not None else ""
     path = _ITEM.sub(r"[\1]", name)  # of a Sequential
     who = f"{path} ({kind})" if path else f"A {kind}" if kind else "The function"
-    place = mapped.call[0] if mapped.call else mapped.outer.place if mapped.outer else None
-    text = mapped.call[1] if mapped.call else ""
-    mended = f'{text[:-1]}, randomness="different")' if text.endswith(")") else 'vmap(..., randomness="different")'
+    place = mapped.called_at or (mapped.outer.place if mapped.outer else None)
+    mended = 'vmap(..., randomness="different")'
+    if mapped.call is not None and (text := mapped.call[0].text(mapped.call[2])).endswith(")"):
+        mended = f'{text[:-1]}, randomness="different")'
+        mended += str(_instead(*mapped.call[:2], {mapped.call[2]: mended}))
     also = " The layer draws in training mode only: model.eval() disables it." if kind else ""
     drawing = [shown(mapped.inner.place, "draws random numbers.")] if mapped.inner else []
     return _told(
@@ -259,6 +271,11 @@ def _random(mapped: Mapped) -> Finding:
         place or (level.place if level else None),
         exact=mapped.call is not None,
     )
+
+
+def _instead(body: Body, statement: ast.stmt, changes: Mapping[ast.expr, str]) -> Edit:
+    """A statement with some of its expressions written anew, as an edit."""
+    return write(body.place(statement), rewritten(body, statement, changes))
 
 
 def batch_norm_mapped(failure: Failure) -> Finding | None:
@@ -277,12 +294,18 @@ def _norm(mapped: Mapped) -> Finding:
     norms = [each for _, each in modules_in(held)] if is_module(held) else [module] if is_module(module) else []
     kinds = {class_name(type(each)) for each in norms if keeps_statistics(each)}
     made = [
-        (replace(body.place(each), line=node.lineno), body, node)
+        (replace(body.place(each), line=node.lineno), body, each, node)
         for body, each, node in calls_of(*user_files(mapped.failure))
         if callee(node)[1] in kinds and node.args
     ]
-    written = [f"line {node.lineno}: nn.GroupNorm(1, {body.text(node.args[0])})" for _, body, node in made[:_MOST]]
+    new = {node: f"nn.GroupNorm(1, {body.text(node.args[0])})" for _, body, _, node in made[:_MOST]}
+    written = [f"line {node.lineno}: {text}" for node, text in new.items()]
     instead = f" ({'; '.join(written)})" if written and len(made) <= _MOST else ""
+    if instead:
+        every = {id(each): (body, each) for _, body, each, _ in made}
+        for key, (body, each) in every.items():
+            own: dict[ast.expr, str] = {node: new[node] for _, _, one, node in made if id(one) == key}
+            instead += str(_instead(body, each, own))
     here = [shown(mapped.inner.place, f"runs {name or 'it'}.")] if mapped.inner else []
     named = [] if made else [*_named(mapped.failure, kinds)]
     chosen = [shown(place, f"names the class, {text}.") for place, text in named] if len(named) == 1 else []
@@ -290,10 +313,10 @@ def _norm(mapped: Mapped) -> Finding:
         mapped,
         f"{name or 'A batch norm'}{f' ({class_name(type(module))})' if name else ''} updates its running statistics "
         "in place, and under vmap all samples share them.",
-        [*(shown(place, "creates a batch norm.") for place, _, _ in made[:_MOST]), *chosen, *here],
-        f"Replace each batch norm with a layer that keeps no statistics: nn.GroupNorm{instead}. Or, to normalize each "
-        "sample by its own statistics, call torch.func.replace_all_batch_norm_modules_(model) before the parameters "
-        "and buffers are collected.",
+        [*(shown(place, "creates a batch norm.") for place, _, _, _ in made[:_MOST]), *chosen, *here],
+        f"Replace each batch norm with a layer that keeps no statistics: nn.GroupNorm{instead}. {OR}Or, to normalize "
+        "each sample by its own statistics, call torch.func.replace_all_batch_norm_modules_(model) before the "
+        "parameters and buffers are collected.",
         made[0][0] if made else named[0][0] if chosen else mapped.inner.place if mapped.inner else None,
         exact=bool(name),
     )
@@ -391,7 +414,7 @@ def _without_branch(level: Level | None, text: str) -> str:
         if isinstance(node, ast.IfExp) and level and body and statement:
             chosen = f"torch.where({as_tensor(level, node.test)}, {whole(node.body)}, {whole(node.orelse)})"
             line = rewritten(body, statement, {node: chosen})
-            where = f" on line {statement.lineno}" if line else ""
+            where = f" on line {statement.lineno}{write(body.place(statement), line)}" if line else ""
             return f"Compute both and select: write `{line or chosen}`{where}."
         if isinstance(node, ast.Call) and callee(node)[0] is None and callee(node)[1] in ("max", "min"):
             kind = "maximum" if callee(node)[1] == "max" else "minimum"
@@ -448,10 +471,12 @@ def _kept(level: Level | None, found: ast.expr | None) -> str:
             picked = f"{simple(body.text(held))}.index_select(0, {index})[0]"
             taken = next((n for n in indexed if n.slice is found), None)
             new = rewritten(body, statement, {taken: picked}) if statement is not None and taken is not None else ""
-            how = f"on line {statement.lineno}, write `{new}`" if statement is not None and new else picked
+            how = on_line(body.place(statement), new) if statement is not None and new else picked
             return f"Index with the tensor: {how}."
         if operand is not None:
-            return f"Keep the tensor: {simple(body.text(operand))} instead of {body.text(found)}."
+            tensor = simple(body.text(operand))
+            written = _instead(body, statement, {found: tensor}) if statement is not None else ""
+            return f"Keep the tensor: {tensor} instead of {body.text(found)}{written}."
     return "Keep it a tensor: compute, index and compare with PyTorch operations such as torch.where and gather()."
 
 

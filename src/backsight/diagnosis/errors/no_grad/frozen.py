@@ -436,8 +436,9 @@ def _fix_of_leaf(level: Level, name: str, update: Place) -> str:
     if new is None:
         return f"Keep {name} a leaf: {removed(update)}."
     new = f"with torch.no_grad(): {new}"
-    edit = write(place, new) if place.line == update.line else ""
-    return f"Modify {name} in place, so it stays a leaf: `{new}`{edit}."
+    if place.line == update.line:
+        return f"Modify {name} in place, so it stays a leaf: `{new}`{write(place, new)}."
+    return f"Modify {name} in place, so it stays a leaf: {on_line(place, new)}, and {removed(update)}."
 
 
 def _finding_of_leaf(scene: Scene, name: str, made: Place, update: Place, fix: str) -> Finding:

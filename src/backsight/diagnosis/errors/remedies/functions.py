@@ -195,6 +195,8 @@ def _unpacked(body: Body, statement: ast.Return, odd: dict[ast.expr, ast.Call]) 
         return None
     edits = [on_line(body.place(statement), line)]
     computed = [computing(body, at) for at, _ in asking]
+    within = {n for lines in computed for n in range(lines[0].lineno, (lines[-1].end_lineno or 0) + 1)}
+    is_whole = True
     if not switches(body):
         edits += dict.fromkeys(enabled(lines, body) for lines in computed)
         flags = {f"{_root(body, call)}.requires_grad" for _, call in asking}  # of a result they cannot be set
@@ -204,10 +206,12 @@ def _unpacked(body: Body, statement: ast.Return, odd: dict[ast.expr, ast.Call]) 
         if _root(body, call) == _root(body, after) and keyword(call, "retain_graph", "create_graph") is None:
             new = with_flag(body, at, call, "retain_graph")
             edits.append(f"{on_line(body.place(at), new)}, as line {after.lineno} needs that graph too")
+            is_whole &= bool(switches(body)) or at.lineno not in within  # else the line is written twice
+    what = "; ".join(edits) if is_whole else without_marks("; ".join(edits))
     disabled = "" if switches(body) else ", and backward runs with gradients disabled"
     first = dict.fromkeys(lines[0] for lines in computed if not switches(body))
     return Remedy(
-        f"torch.autograd.grad() returns a tuple, for one tensor too{disabled}: {'; '.join(edits)}.",
+        f"torch.autograd.grad() returns a tuple, for one tensor too{disabled}: {what}.",
         (
             *(shown(body.place(each), "runs with gradients disabled, so it has no graph.") for each in first),
             *(shown(body.place(at), "gets a tuple.") for at, _ in asking if at is not statement),

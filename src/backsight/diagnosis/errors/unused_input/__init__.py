@@ -30,10 +30,11 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, failing, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
-from backsight.source import Place, assignments, loop_facts, only, statement_at
+from backsight.source import Place, assignments, loop_facts, only, parsed, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import values_of
+from backsight.source.edits import OR, Edit, lines_of, move, on_line, put, remove, write
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.rewriting import rewritten
 from backsight.story.behind import comes_of
@@ -141,7 +142,7 @@ def _with_adapted(case: Unused) -> str:
         else:
             how = f"{text}({', '.join([*given, f'{name}={base}'])})"
         new = rewritten(level.body, made, {call: how}) if made is not None else ""
-        there = f"on line {made.lineno}, write `{new}`" if made and new else f"{how} instead of {level.body.text(call)}"
+        there = on_line(level.body.place(made), new) if made and new else f"{how} instead of {level.body.text(call)}"
         return f"Compute {case.output} with the adapted weights: {there}."
     return ""
 
@@ -166,8 +167,8 @@ def _of_beside(case: Unused, names: list[str]) -> str:
         return joined
     if bracket and base in names:
         return (
-            f"Take the gradient of {base}, then the part of it: torch.autograd.grad(..., {base})[0][{rest}."
-            f"{_likewise(level, base)}"
+            f"Take the gradient of {base}, then the part of it: torch.autograd.grad(..., {base})[0][{rest}"
+            f"{_of_parts(level, base, rest[:-1])}.{_likewise(level, base)}"
         )
     return (
         of_row(case)
@@ -181,8 +182,26 @@ def _of_whole(case: Unused, name: str) -> str:
     """To ask for the gradient of what both are computed from, where that has the shape of the input."""
     whole = next((leaf.tensor() for leaf in case.graph.leaves if name in (leaf.name, leaf.label)), None)
     if shape_of(whole) == shape_of(case.tensors[0]):
-        return f"Take the gradient of {name}. Or c"
+        return f"Take the gradient of {name}{_asked_for(case.failure.user, name, whole)}. {OR}Or c"
     return ""
+
+
+def _asked_for(level: Level | None, name: str, whole: object) -> str:
+    """The failing statement with another tensor asked for, as an edit, where that has the name there."""
+    body, statement = (level.body, level.statement) if level else (None, None)
+    asked = [node for call in calls_in(statement) if (node := _input(call)) is not None]
+    if level is None or body is None or statement is None or len(asked) != 1 or level.value(name) is not whole:
+        return ""
+    line = rewritten(body, statement, {asked[0]: name})
+    return str(write(body.place(statement), line)) if line else ""
+
+
+def _input(call: ast.Call) -> ast.expr | None:
+    """The one tensor whose gradient a call asks for."""
+    if not is_gradient_call(call):
+        return None
+    asked = call.args[1] if len(call.args) > 1 else keyword(call, "inputs")
+    return (only(asked.elts) if isinstance(asked, ast.Tuple | ast.List) else asked) if asked is not None else None
 
 
 _VIEWS = frozenset(
@@ -201,8 +220,7 @@ def _of_view(case: Unused) -> str:
     if level is None or body is None or statement is None or len(written) != 1:
         return ""
     call = next((each for each in calls_in(statement) if is_gradient_call(each)), None)
-    asked = call and (call.args[1] if len(call.args) > 1 else keyword(call, "inputs"))
-    asked = asked.elts[0] if isinstance(asked, ast.Tuple | ast.List) else asked
+    asked = _input(call) if call is not None else None
     value: ast.expr | None = asked
     if (name := dotted(asked)) is not None:
         found = values_of(body, name, level.line)
@@ -221,7 +239,7 @@ def _of_view(case: Unused) -> str:
     if line:
         last = statement.end_lineno or statement.lineno
         where = f"lines {statement.lineno} to {last}" if last > statement.lineno else f"line {statement.lineno}"
-        how = f"write `{line}` instead of {where}"
+        how = f"write `{line}` instead of {where}{write(body.place(statement), line)}"
     else:
         how = f"pass {source} instead of {case.name}, and put `{shaping}` behind the result"
     return f"Take the gradient of {source}, and give it the shape of {case.name}: {how}."
@@ -269,14 +287,15 @@ def _from_parts(case: Unused, whole: str) -> str:
             body.text(statement),
         )
         moved = (
-            f"Move line{'s' * (len(lines) > 1)} {listed([*map(str, lines)])} above line {made[-1].line}, and c"
+            f"Move line{'s' * (len(lines) > 1)} {listed([*map(str, lines)])} above line {made[-1].line}"
+            f"{move(lines_of(body.file, *lines), 'above', made[-1])}, and c"
             if lines
             else "C"
         )
         return (
-            f"{moved}ompute {case.output} from the parts: {text}. Or differentiate with respect to {whole} and take "
-            f"the part of the gradient: torch.autograd.grad({case.output}, {whole}, ...)[0][{parts[case.name][0]}]."
-            f"{_likewise(level, whole)}"
+            f"{moved}ompute {case.output} from the parts: {text}{write(made[-1], text)}. {OR}Or differentiate with "
+            f"respect to {whole} and take the part of the gradient: torch.autograd.grad({case.output}, {whole}, ...)[0]"
+            f"[{parts[case.name][0]}]{_of_parts(level, whole)}.{_likewise(level, whole)}"
         )
     return ""
 
@@ -305,6 +324,40 @@ def _likewise(level: Level | None, whole: str) -> str:
     lines = [*dict.fromkeys(found)]
     several = len(lines) > 1
     return f" Then line{'s' * several} {listed(lines)} need{'s' * (not several)} the same change." if lines else ""
+
+
+def _of_parts(level: Level | None, whole: str, index: str = "") -> str:
+    """The failing statement and those of `_likewise`, as edits that take the part of the gradient of the whole.
+
+    index: of the part that the failing statement asks for, where it is no variable.
+    """
+    body, node = level.body if level else None, parsed(whole)
+    parts, edits = ({name: at for name, at, _ in _parts(level, whole)} if level else {}), list[Edit]()
+    for each in statements(body.node) if body is not None and level is not None else ():
+        changes = dict[ast.expr, str]()
+        for call in calls_in(each) if level is not None and each.lineno >= level.line else ():
+            asked = _input(call)
+            of = (
+                index
+                if level is not None and each.lineno == level.line and index
+                else parts.get(dotted(asked) or "", "")
+            )
+            if asked is None or node is None or not of:
+                continue
+            first = next((n for n in expressions(each) if isinstance(n, ast.Subscript) and n.value is call), call)
+            taken = f"{_with(call, asked, node)}[0][{of}]"
+            changes[first] = taken if first is not call else f"({taken},)"
+        if changes and body is not None:
+            edits.append(write(body.place(each), _unpacked(each, changes) or rewritten(body, each, changes) or "…"))
+    return "".join(map(str, edits)) if level and edits and edits[0].lines == (level.place.line,) else ""
+
+
+def _unpacked(statement: ast.stmt, changes: Mapping[ast.expr, str]) -> str:
+    """`(x,) = grad(...)` with one tensor for the tuple; empty for any other statement."""
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=[ast.Name(id=name)])], value=value) if value in changes:
+            return f"{name} = {changes[value][1:-2]}"
+    return ""
 
 
 def _parts(level: Level, whole: str) -> Iterator[tuple[str, str, int]]:
@@ -381,8 +434,9 @@ def _too_late(case: Unused, cut: Place) -> str:
     late = (
         [each for each in enabling(body, case.name) if each.line > cut.line] if body and body.file == cut.file else []
     )
-    put = f" And put `{case.name}.requires_grad_()` above line {cut.line}"
-    return f"{put}: on line {late[0].line} it is too late." if late else ""
+    asking = f"{case.name}.requires_grad_()"
+    above = f" And put `{asking}` above line {cut.line}{put(asking, 'above', cut)}"
+    return f"{above}: on line {late[0].line} it is too late." if late else ""
 
 
 def _makes_it(case: Unused, cut: CutOff) -> bool:
@@ -411,13 +465,15 @@ def copied(case: Unused) -> Finding | None:
             uses_it = (node for node in calls_in(made) if level.body.text(node.func) == model)
             use = next((node for node in uses_it if not node.keywords), None) if method == "load_state_dict" else None
             inputs = ", ".join(level.body.text(each) for each in use.args) if use else ""
+            called = f"torch.func.functional_call({model}, {values}, ({inputs},))"
             return explanation(
                 f"{case.output} does not depend on {case.name}: {method}() copies the values of {values} into "
                 f"{model}, without their graph.",
                 (shown(place, f"copies values that were computed from {case.name}."), *computed(case), case.asked),
-                f"Use {values} itself: torch.func.functional_call({model}, {values}, ({inputs},)) instead of "
-                f"{level.body.text(use)}, and no {method}()."
-                if use
+                f"Use {values} itself: {called} instead of {level.body.text(use)}"
+                f"{write(level.body.place(made), rewritten(level.body, made, {use: called}) or '…')}, and no {method}()"
+                f"{remove(place)}."
+                if use and made
                 else f"Compute {case.output} from {values} itself, in place of {model}.",
                 source=str(place),
             )

@@ -12,6 +12,7 @@ from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, assignments, function_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import callee, calls_in, dotted, expressions, given_to, statements
+from backsight.source.edits import move, on_line, write
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
 from backsight.story.sections import Section, function_called, section_of, sections, undecorated
@@ -78,7 +79,7 @@ def _here(case: Unused, body: Body, made: ast.stmt, value: ast.expr) -> Again | 
         return None
     return Again(
         f"Line {made.lineno} computes the same values a second time. Use {case.name} there: "
-        f"{text.replace(whole, case.name)}."
+        f"{text.replace(whole, case.name)}{write(body.place(made), text.replace(whole, case.name))}."
     )
 
 
@@ -93,14 +94,14 @@ def _from_original(case: Unused, level: Level, body: Body, copied: Place, origin
     line = rewritten(body, reading, dict.fromkeys(nodes, case.name)) if reading is not None and nodes else ""
     if reading is None or not line or reading.lineno == copied.line:
         return None
-    late = (
-        f"Move line {copied.line}, `{copied.text}`, above line {reading.lineno}, and w"
-        if (copied.line > reading.lineno)
-        else "W"
-    )
+    at = body.place(reading)
+    if copied.line > reading.lineno:
+        above = f"above line {reading.lineno}{move(copied, 'above', at)}"
+        how = f"Move line {copied.line}, `{copied.text}`, {above}, and write `{line}` there"
+    else:
+        how = f"Write `{line}` on line {reading.lineno}"
     return Again(
-        f"{late}rite `{line}` {'there' if late != 'W' else f'on line {reading.lineno}'}, so that {case.output} is "
-        f"computed from {case.name}.",
+        f"{how}{write(at, line)}, so that {case.output} is computed from {case.name}.",
         (
             shown(copied, f"creates {case.name}, a copy of {original}."),
             *([shown(found.read, f"uses {original} itself.")] if found.read != case.made else []),
@@ -159,10 +160,12 @@ def _optional(
     if not line or not calls or name in {each.arg for each in signature.args}:
         return ""
     function = f"{getattr(inner.node, 'name', '')}({ast.unparse(signature)}, {name}=None)"
-    first = getattr(inner.node, "lineno", 0)
+    if not isinstance(inner.node, ast.FunctionDef):
+        return ""
+    first = inner.place(inner.node)
     return (
-        f"Let {getattr(inner.node, 'name', '')} take it: on line {first}, write `def {function}:`, on line "
-        f"{place.line} `{line}`, and on line {statement.lineno} `{calls}`."
+        f"Let {inner.name} take it: {on_line(first, f'def {function}:')}, on line {place.line} `{line}`"
+        f"{write(place, line)}, and on line {statement.lineno} `{calls}`{write(body.place(statement), calls)}."
     )
 
 

@@ -11,12 +11,13 @@ from backsight.diagnosis.errors.unused_input.case import Unused
 from backsight.source import Body, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.edits import OR, on_line
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
-from backsight.story.fixes import on_lines
 from backsight.story.sections import called_by, section_of
 from backsight.tape import tensors_in
+from backsight.text import listed
 
 _ALLOW = "allow_unused=True"
 _ZEROS = "materialize_grads=True"
@@ -34,15 +35,16 @@ def allowed(case: Unused) -> str:
     option = _ALLOW if read else _ZEROS
     inside = list(_inside_of(case, body, asks)) if body and asks else []
     every = [(body, each) for each in here if body] + inside
-    lines = {each.lineno: _passing(at, each, option) for at, each in every}
-    where = f": {on_lines(lines)}" if lines and all(lines.values()) else ""
+    lines = {at.place(each): _passing(at, each, option) for at, each in every}
+    written = [on_line(place, text) for place, text in lines.items() if text]
+    where = f": {listed(written)}" if lines and all(lines.values()) else ""
     where = where or (f" on line {case.at.line}" if case.at else "")
     them = "it" if len(case.names) == 1 else "them"
     returns = (
         f"None for an unused input, and {read}" if read else "zeros for an unused input, so that each has its place"
     )
     return (
-        f"Pass {option}{where}, which returns {returns}. Or leave {them} out of the inputs; "
+        f"Pass {option}{where}, which returns {returns}. {OR}Or leave {them} out of the inputs; "
         f"if {case.output} should depend on {them}, compute it from {them}."
     )
 
@@ -109,12 +111,12 @@ def _read(body: Body, asks: ast.stmt, made: set[str]) -> str:
             if len(grads) == len(weights) == 1 and not isinstance(node, ast.GeneratorExp):
                 chosen = f"{weights[0]} if {grads[0]} is None else {ast.unparse(entry)}"
                 line = rewritten(body, statement, {entry: chosen})
-                return f"keep those without a gradient: on line {statement.lineno}, write `{line}`" if line else ""
+                return f"keep those without a gradient: {on_line(body.place(statement), line)}" if line else ""
             if grads and not weights:
                 some = " and ".join(f"{each} is not None" for each in grads)
                 line = rewritten(body, statement, {of.iter: f"{body.text(of.iter)} if {some}"})
                 line = line if id(node) in summed else ""
-                return f"skip each None: on line {statement.lineno}, write `{line}`" if line else ""
+                return f"skip each None: {on_line(body.place(statement), line)}" if line else ""
     return _SKIPPED
 
 

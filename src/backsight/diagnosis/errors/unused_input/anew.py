@@ -18,6 +18,7 @@ from backsight.source import Body, Place, assignments, function_at, only, statem
 from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
 from backsight.source.definitions import values_of
+from backsight.source.edits import change, importing, lines_of
 from backsight.story.evaluated import Variables, value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
@@ -186,9 +187,10 @@ def _kept(failure: Failure, maker: Maker) -> str:
         return ""
     lines = sorted(each for cls in mro(kind) for each in _lines_of(cls, base, maker.body.file))
     numbers = listed([str(each) for each in lines], len(lines))
+    cached = change(lines_of(maker.body.file, *lines), "@property", "@functools.cached_property")
     return (
         f"Keep what is made first: write `@functools.cached_property` instead of `@property` on line"
-        f"{'s' if len(lines) > 1 else ''} {numbers}{_import(maker.body.file)}."
+        f"{'s' if len(lines) > 1 else ''} {numbers}{cached}{_import(maker.body.file)}."
     )
 
 
@@ -226,4 +228,4 @@ def _import(file: str) -> str:
     """That the module of `cached_property` has to be imported, where it is not."""
     module = next(iter(functions(file)), None)
     names = {use.name for each in statements(module.node) for use in uses(each) if use.binds} if module else set()
-    return "" if "functools" in names else ", and `import functools`"
+    return "" if "functools" in names else f", and `import functools`{importing(file, 'import functools')}"

@@ -16,6 +16,7 @@ from backsight.source import Place, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import uses
 from backsight.source.body import calls_in, dotted, expressions, statements
+from backsight.source.edits import on_line
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
 from backsight.story.memory import is_module, is_tensor, shape_of
@@ -82,7 +83,7 @@ def another_model(case: Unused) -> Finding | None:
         return explanation(
             f"{case.output} does not depend on the parameters of {name}: {called} computes it.",
             (shown(place, f"calls {called}, which has parameters of its own."), *computed(case), case.asked),
-            f"On line {place.line}, write `{line}`." if line else f"Call {name} instead of {called}.",
+            f"O{on_line(place, line)[1:]}." if line else f"Call {name} instead of {called}.",
             source=str(place),
         )
     return None
@@ -116,14 +117,14 @@ def _using(
         if (line := rewritten(inner.body, each, dict.fromkeys(nodes, parameter)))
     ]
     if edits and len(edits) == len(lines):
-        written = listed([f"on line {each.lineno}, write `{line}`" for each, line in edits])
+        written = listed([on_line(inner.body.place(each), line) for each, line in edits])
         return inner.body.place(edits[0][0]), f"{written[0].upper()}{written[1:]}."
     for each, call in [(one, call) for one in every for call in calls_in(one)]:
         for model in called_by(inner, call, ()):
             if (new := _past_embedding(inner, model, call, parameter)) and (
                 line := rewritten(inner.body, each, {call: new})
             ):
-                return inner.body.place(each), f"On line {each.lineno}, write `{line}`."
+                return (at := inner.body.place(each)), f"O{on_line(at, line)[1:]}."
     calling = next((each for each in every if any(calls_in(each))), every[0] if every else inner.body.node.body[0])
     return inner.body.place(calling), f"Use {parameter} in {inner.body.name}()."
 

@@ -11,6 +11,7 @@ from backsight.diagnosis.wording import listed, shown
 from backsight.source import Place, assignments, loop_facts
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.edits import on_line, without_marks
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
@@ -36,7 +37,7 @@ def of_copies(case: Unused) -> Finding | None:
             shown(case.ancestors[name].read, f"computes with {name}."),
             case.asked,
         ),
-        (f"On line {level.line}, write `{line}`" if line else f"Ask for the gradients of {every}")
+        (f"O{on_line(level.place, line)[1:]}" if line else f"Ask for the gradients of {every}")
         + ". allow_unused=True would return None for every input.",
         source=case.failure.source,
     )
@@ -120,7 +121,7 @@ def _rebinds(statement: ast.stmt, loop: ast.For, given: str) -> bool:
 
 def _called(level: Level, model: str, every: str, below: int) -> str:
     """The calls of the model below the loop, as they are written with other weights."""
-    body, lines = level.body, dict[int, str]()
+    body, lines = level.body, dict[Place, tuple[str, str]]()
     for each in statements(body.node) if body is not None else ():
         calls = [call for call in calls_in(each) if dotted(call.func) == model and not call.keywords]
         if body is None or each.lineno < below or not calls:
@@ -129,6 +130,8 @@ def _called(level: Level, model: str, every: str, below: int) -> str:
         new: dict[ast.expr, str] = {
             call: f"torch.func.functional_call({model}, {every}, ({text},))" for call, text in texts.items()
         }
-        lines[each.lineno] = rewritten(body, each, new) or next(iter(new.values()))
-    written = [f"on line {line}, write `{text}`" for line, text in lines.items()]
+        lines[body.place(each)] = rewritten(body, each, new), next(iter(new.values()))
+    written = [on_line(place, text or call) for place, (text, call) in lines.items()]
+    if not all(text for text, _ in lines.values()):
+        written = [without_marks(each) for each in written]  # a call alone takes no statement's place
     return "; ".join(written) or f"torch.func.functional_call({model}, {every}, (x,))"

@@ -18,6 +18,7 @@ from backsight.source import Body, Place, loop_facts, only
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, spots, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.edits import lines_of, move, put
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor, needs_gradient
@@ -147,12 +148,18 @@ def _fix(late: Late, first: str, beside: Sequence[str]) -> str:
     """Turn it on earlier; else compute anew what was computed by then."""
     turning, line = "; ".join(f"{each}.requires_grad_()" for each in (late.name, *beside)), late.turned.line
     if _can_move(late) or not late.repeats:
-        what = f"Put `{turning}`" if late.inside else f"Move line {line}, `{late.turned.text}`,"
-        return f"{what} above line {late.use.line}{f': on line {line} it is too late' * late.inside}."
+        if late.inside:
+            above = f"above line {late.use.line}{put(turning, 'above', late.use)}"
+            return f"Put `{turning}` {above}: on line {line} it is too late."
+        above = f"above line {late.use.line}{move(late.turned, 'above', late.use)}"
+        return f"Move line {line}, `{late.turned.text}`, {above}."
     again = "; ".join(_part(late, each) for each in late.repeats)
     if late.inside:
-        return f"Above line {late.level.line}, put `{turning}; {again}`: on line {line} it is too late."
-    return f"Compute {first or late.output} again after that: put `{again}` below line {line}."
+        both = f"{turning}; {again}"
+        there = put(both, "above", late.level.place)
+        return f"Above line {late.level.line}, put `{both}`{there}: on line {line} it is too late."
+    below = f"below line {line}{put(again, 'below', late.turned)}"
+    return f"Compute {first or late.output} again after that: put `{again}` {below}."
 
 
 def _part(late: Late, statement: ast.stmt) -> str:
@@ -188,7 +195,8 @@ def entry_enabled_late(case: Unused) -> Finding | None:
                     shown(turned, "turns it on, which does not change what was computed before."),
                     case.asked,
                 ),
-                f"Put `{turning}.requires_grad_()` above line {at.line}: on line {turned.line} it is too late.",
+                f"Put `{turning}.requires_grad_()` above line {at.line}"
+                f"{put(f'{turning}.requires_grad_()', 'above', at)}: on line {turned.line} it is too late.",
                 source=str(turned),
             )
     return None
@@ -250,6 +258,7 @@ def computed_before_loop(case: Unused) -> Finding | None:
     lines = [str(each.lineno) for each in early]
     top = min(each.lineno for each in statements(body.node) if each.lineno > facts.loop.line)
     what = f"line {lines[0]}, `{body.place(early[0]).text}`," if len(early) == 1 else f"lines {listed(lines)}"
+    inside_it = move([body.place(each) for each in early], "above", *lines_of(body.file, top))
     return explanation(
         f"{case.output} does not depend on {case.name}: {first} was computed before the loop, from an earlier {base}.",
         (
@@ -257,6 +266,6 @@ def computed_before_loop(case: Unused) -> Finding | None:
             shown(facts.carried[base][1], f"replaces {base} in each iteration; {first} stays as it was."),
             case.asked,
         ),
-        f"Move {what} into the loop, above line {top}, so that {first} is computed from each new {base}.",
+        f"Move {what} into the loop, above line {top}{inside_it}, so that {first} is computed from each new {base}.",
         source=str(body.place(early[0])),
     )

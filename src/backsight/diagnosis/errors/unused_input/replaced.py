@@ -13,6 +13,7 @@ from backsight.diagnosis.wording import shown
 from backsight.source import Body, Place
 from backsight.source.bindings import Spot, Use, bound, spots, uses
 from backsight.source.body import callee, calls_in, functions
+from backsight.source.edits import lines_of, move
 from backsight.story.failure import Level
 
 
@@ -88,4 +89,5 @@ def _moved(every: Sequence[Spot], read: Spot, made: Spot, name: str, makes: Plac
     needed = {use.name for use in uses(made.node) if not use.binds}
     if read.arms != made.arms or any((needed | {name}) & bound(each.node) for each in between):
         return ""
-    return f"Move line {makes.line}, `{makes.text}`, above line {read.node.lineno}."
+    above = f"above line {read.node.lineno}{move(makes, 'above', *lines_of(makes.file, read.node.lineno))}"
+    return f"Move line {makes.line}, `{makes.text}`, {above}."

@@ -12,6 +12,7 @@ from backsight.diagnosis.errors.unused_input.case import Unused, is_in
 from backsight.source import Body
 from backsight.source.bindings import uses
 from backsight.source.body import callee, calls_in, dotted, expressions, is_constant, keyword, statements
+from backsight.source.edits import on_line
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
@@ -58,8 +59,8 @@ def of_row(case: Unused) -> str:
     header = rewritten(body, found.loop, counting) if isinstance(found.loop, ast.For) and counting else ""
     if not line or (isinstance(found.loop, ast.For) and counting and not header):
         return ""
-    on = f"on line {found.loop.lineno}, write `{header}`, and " if header and isinstance(found.loop, ast.For) else ""
-    edits = f"{on}on line {statement.lineno}, write `{line}`"
+    on = f"{on_line(body.place(found.loop), header)}, and " if header and isinstance(found.loop, ast.For) else ""
+    edits = f"{on}{on_line(body.place(statement), line)}"
     return f"Take the gradient of {whole}, then the row of it: {edits}."
 
 
