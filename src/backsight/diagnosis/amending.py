@@ -220,7 +220,7 @@ def functional(file: str) -> str:
 def parses(code: str) -> bool:
     """Whether a text is code."""
     try:
-        ast.parse(f"{code}\n    pass" if code.endswith(":") else code)
+        ast.parse(f"{code}\n    pass" if code.endswith(":") else code)  # which lets a `return` stand anywhere
     except (SyntaxError, ValueError):
         return False
     return True

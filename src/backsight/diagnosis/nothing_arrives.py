@@ -350,8 +350,12 @@ def _in_closure(closure: Place | None) -> str:
     """Run backward on what a closure returns."""
     body = body_around(closure.file, closure.line) if closure is not None else None
     ends = [each for each in statements(body.node) if isinstance(each, ast.Return)] if body is not None else []
-    loss = dotted(ends[0].value) if len(ends) == 1 else None
-    return added(f"{loss}.backward()", "above", body.place(ends[0])) if body is not None and loss else ""
+    value = ends[0].value if len(ends) == 1 else None
+    if body is None or value is None:
+        return ""
+    if (loss := dotted(value)) is not None:
+        return added(f"{loss}.backward()", "above", body.place(ends[0]))
+    return written(body.place(ends[0]), f"loss = {body.text(value)}\nloss.backward()\nreturn loss")
 
 
 def _owner(names: Sequence[str]) -> str:

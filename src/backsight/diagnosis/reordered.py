@@ -187,12 +187,12 @@ _ATTENTION = ("Transformer", "MultiheadAttention", "TransformerEncoderLayer", "T
 def crossed(watch: Watch, known: Sequence[Finding]) -> Iterator[Finding]:
     """Yield the findings of an exact watch that saw where the axes of each tensor come from."""
     told: set[str] = set()
-    every = [(line, texts, each) for each, line, texts in aligned(watch) if line is not None]
-    for line, texts, each in every:
-        if str(line.place) not in told:
-            told.add(str(line.place))
-            beside = [(at, *words, *other.shapes) for at, words, other in every if str(at.place) == str(line.place)]
-            yield _broadcast(line, texts, *each.shapes, each.axis, _viewed(beside))
+    every = [(at, texts, each) for each, at, texts in aligned(watch) if at is not None]
+    for at, texts, each in every:
+        if str(at.place) not in told:
+            told.add(str(at.place))
+            beside = [(one, *words, *other.shapes) for one, words, other in every if str(one.place) == str(at.place)]
+            yield _broadcast(at, texts, *each.shapes, each.axis, _viewed(beside))
     for flat, line, lines in flattened(watch):
         if line is not None and all(lines) and str(line.place) not in told:
             told.add(str(line.place))
