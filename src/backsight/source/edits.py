@@ -9,12 +9,9 @@ are what the text asks for, a tuple for each alternative.
 from __future__ import annotations
 
 import ast
-import builtins
 import json
-import linecache
 import os
 import re
-import symtable
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, get_args
@@ -212,61 +209,6 @@ def edited(edits: Iterable[Edit], texts: Mapping[str, str]) -> dict[str, str]:
         except (SyntaxError, ValueError) as error:
             raise EditError(f"{file} does not compile then: {error}.") from None
     return after
-
-
-def _unknown(text: str) -> set[str]:
-    """The names that a program reads, and has nowhere: neither around the place, nor in the module, nor in Python."""
-    tables = [symtable.symtable(text, "", "exec")]
-    module = {each.get_name() for each in tables[0].get_symbols() if each.is_assigned() or each.is_imported()}
-    read = set[str]()
-    for table in tables:  # grows as we go
-        tables += table.get_children()
-        for each in table.get_symbols():
-            if each.is_declared_global() and each.is_assigned():
-                module.add(each.get_name())
-            elif each.is_global() or table is tables[0]:
-                read.add(each.get_name())
-    return read - module - vars(builtins).keys() - _OF_MODULES
-
-
-_OF_MODULES = {"__name__", "__file__", "__doc__", "__builtins__", "__spec__", "__loader__", "__package__", "__path__"}
-
-
-def fitting(fix: str) -> str:
-    """Return a fix without what does not fit the program: of several alternatives those that do, of one the words.
-
-    A name that is not there, or a statement that Python does not take, would only make another error.
-    """
-    parts = fix.split(OR)
-    fits = [all(_fits(each) for each in alternatives(part)) for part in parts]
-    if all(fits):
-        return fix
-    left = [part for part, fit in zip(parts, fits, strict=True) if fit]
-    if not left:
-        return without_marks(fix)
-    left = [_ended(part) for part in left[:-1]] + left[-1:] if fits[-1] else [_ended(part) for part in left]
-    first = left[0] if fits[0] else re.sub("^[Oo]r ", "", left[0])
-    return OR.join([first[:1].upper() + first[1:], *left[1:]]).rstrip()
-
-
-def _ended(part: str) -> str:
-    """Words before an alternative that is left out, with their full stop."""
-    words = part.rstrip().rstrip(",;")
-    return f"{words} " if words.endswith((".", ")")) else f"{words}. "
-
-
-def _fits(alternative: Alternative) -> bool:
-    texts = {edit.file: "".join(linecache.getlines(edit.file)) for edit in alternative}
-    try:
-        for text in texts.values():
-            ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError):
-        return True  # a cell of a notebook, or a file that has changed: nothing is known
-    try:
-        after = edited(alternative, texts)
-    except EditError:
-        return not all(texts.values())
-    return all(_unknown(text) <= _unknown(texts[file]) for file, text in after.items())
 
 
 def in_words(edit: Edit) -> str:
