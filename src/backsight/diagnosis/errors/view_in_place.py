@@ -30,7 +30,7 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import made_in_place, user_files
 from backsight.story.fixes import not_in_place, too, without_inplace
-from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, maker_of, storage_of
+from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, maker_of, needs_gradient, storage_of
 from backsight.story.modes import disabled_at
 from backsight.story.sections import methods_of, results_of
 from backsight.tape import tensors_in
@@ -397,9 +397,8 @@ def _made_unrecorded(found: Written, mode: str) -> Finding:
             f"compute new parts and join them, as with torch.stack([...]): {name} = ... in a loop would not write into "
             "the whole"
         )
-    fix = (
-        f"If the change is part of the computation, {record}. {OR}If not, put it under torch.no_grad() too{unrecorded}."
-    )
+    fits = "" if needs_gradient(found.tensor) else unrecorded  # else nothing recorded may read it any more
+    fix = f"If the change is part of the computation, {record}. {OR}If not, put it under torch.no_grad() too{fits}."
     if is_leaf(base_of(found.tensor)):
         fix = f"Put the change under torch.no_grad() too{unrecorded}: {name} shares memory with {found.label}, a leaf."
     return explanation(
