@@ -197,9 +197,21 @@ def test_names_that_are_there_are_read(source: str, line: int, code: str, tmp_pa
     assert fit(tmp_path, source, line, code)
 
 
-@pytest.mark.parametrize("code", ["x = p", "x = torch.ones(1)", "x = [q for q in p]", "x = y", "x = ("])
+@pytest.mark.parametrize("code", ["x = p", "x = torch.x + p", "x = [q for q in p]", "x = y", "x = ("])
 def test_a_name_that_is_not_there_is_none_to_write(code: str, tmp_path: Path) -> None:
     assert not fit(tmp_path, "def f(p):\n    y = p\ndef g(x):\n    x = 1\n", 4, code)
+
+
+def test_a_module_that_fixes_use_is_imported(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text('"""It."""\nx = 1\n', encoding="utf-8")
+    fix = f"Write{write(lines_of(str(file), 2), 'x = torch.ones(1)')}. {OR}Or ask."
+    found = Finding("BS201", "error", "It fails.", fix=fix)
+    assert found.fix == "Write. Or ask. For that, put `import torch` at the top."
+    (edits,) = found.edits
+    assert edited(edits, {str(file): file.read_text(encoding="utf-8")}) == {
+        str(file): '"""It."""\nimport torch\nx = torch.ones(1)\n'
+    }
 
 
 def fit(folder: Path, source: str, line: int, code: str) -> bool:
