@@ -36,7 +36,7 @@ from backsight.source.edits import (
     write,
 )
 
-FILE = "train.py"
+FILE = "edited.py"
 
 
 def at(*lines: int) -> list[Place]:
@@ -203,7 +203,7 @@ def test_a_name_that_is_not_there_is_none_to_write(code: str, tmp_path: Path) ->
 
 
 def test_a_module_that_fixes_use_is_imported(tmp_path: Path) -> None:
-    file = tmp_path / "train.py"
+    file = tmp_path / "edited.py"
     file.write_text('"""It."""\nx = 1\n', encoding="utf-8")
     fix = f"Write{write(lines_of(str(file), 2), 'x = torch.ones(1)')}. {OR}Or ask."
     found = Finding("BS201", "error", "It fails.", fix=fix)
@@ -216,13 +216,13 @@ def test_a_module_that_fixes_use_is_imported(tmp_path: Path) -> None:
 
 def fit(folder: Path, source: str, line: int, code: str) -> bool:
     """Whether a finding takes `code` for a line of a program as an edit."""
-    file = folder / "train.py"
+    file = folder / "edited.py"
     file.write_text(source, encoding="utf-8")
     return bool(Finding("BS201", "error", "It fails.", fix=f"Write{write(lines_of(str(file), line), code)}.").edits)
 
 
 def test_of_several_alternatives_those_are_told_that_fit(tmp_path: Path) -> None:
-    file = tmp_path / "train.py"
+    file = tmp_path / "edited.py"
     file.write_text("x = 1\ny = x\n", encoding="utf-8")
     there = lines_of(str(file), 2)
     good, bad, syntax = write(there, "y = x + 1"), write(there, "y = p"), write(there, "y = (")
@@ -261,12 +261,12 @@ def test_what_stands_beside_a_statement_on_its_line_stays(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("edit", "told"),
     [
-        (write(at(3), "x = 1"), "train.py:3: write `x = 1`"),
-        (write(at(3, 4), "x = 1"), "train.py:3: instead of lines 3 and 4, write `x = 1`"),
-        (put("x()", "above", line(3)), "train.py:3: put `x()` above it"),
-        (move(at(3), "beside", line(1)), "train.py:3: move line 3 below the block on line 1"),
-        (change(at(3), "a", "b"), "train.py:3: write `b` for `a`"),
-        (importing(FILE, "import copy"), "train.py: add `import copy`"),
+        (write(at(3), "x = 1"), "edited.py:3: write `x = 1`"),
+        (write(at(3, 4), "x = 1"), "edited.py:3: instead of lines 3 and 4, write `x = 1`"),
+        (put("x()", "above", line(3)), "edited.py:3: put `x()` above it"),
+        (move(at(3), "beside", line(1)), "edited.py:3: move line 3 below the block on line 1"),
+        (change(at(3), "a", "b"), "edited.py:3: write `b` for `a`"),
+        (importing(FILE, "import copy"), "edited.py: add `import copy`"),
     ],
 )
 def test_an_edit_is_told_in_a_line(edit: Edit, told: str) -> None:

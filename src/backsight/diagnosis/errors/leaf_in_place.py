@@ -317,7 +317,8 @@ def _computation(found: Written, others: Sequence[Place]) -> Case:
     new = f"new_{found.name.rpartition('.')[2]}"
     view = f", a view of {found.label}," if base_of(found.tensor) is not None and name != found.label else ""
     copy, reading = f"{new} = {name}.clone()", _statements_reading(found, at.line)
-    covered, stays = {each.lineno for each in reading}, f" {found.label} stays the leaf and keeps its gradient."
+    covered = {each.lineno for each in reading if changed_names(each) <= {found.name}}
+    stays = f" {found.label} stays the leaf and keeps its gradient."
     fix = f"Modify a copy: put {copy} before line {at.line}{put(copy, 'above', at)}, and use {new}{_below(found)}"
     fix += f"{_used(found, new, reading)}."
     fix = (not away and entries(found)) or fix
