@@ -31,6 +31,7 @@ from backsight.story.fixes import every_time, first_statement, on_lines
 from backsight.story.histories import attributes_detached, detached_as, without_history
 from backsight.story.holders import below
 from backsight.story.joints import joint_of
+from backsight.story.memory import needs_gradient
 from backsight.story.recomputing import as_values, recomputed, trained_without, uncached
 from backsight.story.sections import function_called, methods_of, run_by
 from backsight.story.stepping import optimizer_steps, steps_of_pass
@@ -69,7 +70,36 @@ def _cut(found: Carrier) -> str:
         )
     if found.function:
         return _in_function(found)
-    return _all_that_is_trained(case) or _values_alone(found) or _after_step(found)
+    return _all_that_is_trained(case) or _called_again(found) or _values_alone(found) or _after_step(found)
+
+
+def _called_again(found: Carrier) -> str:
+    """To call the method that computes an attribute from parameters: detached, it would never train them again. Empty
+    where the object has none that needs no argument, or the program calls it elsewhere than in `__init__`."""
+    level, (owner, _, attribute) = found.level, found.variable.rpartition(".")
+    steps = [each for each in _along(level, steps_of_pass(level, found.facts)) if each.line >= level.line]
+    holder = level.value(owner) if owner else None
+    if holder is None or not steps or len(found.names) > 1 or len(found.alike) > 1:
+        return ""
+    for body in methods_of(type(holder)):
+        arguments = body.node.args if isinstance(body.node, ast.FunctionDef) else None
+        given = arguments is not None and len(arguments.args) - len(arguments.defaults) == 1
+        inside = [each for each in statements(body.node) if Use(f"self.{attribute}", True) in uses(each)]
+        again = any(Use(f"self.{attribute}", False) in uses(each) for each in statements(body.node))
+        calls = [by for by, _, call in calls_of(body.file) if callee(call)[1] == body.name and by.name != "__init__"]
+        if body.name in ("__init__", "forward") or not given or not inside or again or calls:
+            continue
+        names = [dotted(node) or "" for each in inside for node in expressions(each)]
+        read = {f"{owner}.{name[5:]}" for name in names if name.startswith("self.") and name[5:] != attribute}
+        trained = sorted(name for name in read if needs_gradient(level.value(name)))
+        if trained:
+            call = f"{owner}.{body.name}()"
+            edit = _put(call, "below", steps[0])
+            return (
+                f"Compute it anew in each step: put `{call}` below line {steps[0].line}{edit}. "
+                f"Detached, it would train {listed(trained)} no more."
+            )
+    return ""
 
 
 def _kept_copy(found: Carrier, dropped: Place) -> str:
