@@ -48,6 +48,7 @@ from backsight.tape import ENGINE_CALLS
 from backsight.text import as_code
 from backsight.tracing import current
 
+_ASSIGNED = (ast.Name, ast.Attribute, ast.Subscript)
 _COLLATE = os.path.join("torch", "utils", "data", "_utils", "collate.py")
 
 
@@ -444,7 +445,7 @@ class Refused:
             *(f"{k.arg}={body.text(k.value)}" for k in call.keywords if k.arg != "out"),
         ]
         out, new = keyword(call, "out"), f"{body.text(call.func)}({', '.join(given)})"
-        if not isinstance(statement, ast.Expr) or statement.value is not call or out is None:
+        if not isinstance(statement, ast.Expr) or statement.value is not call or not isinstance(out, _ASSIGNED):
             line = rewritten(body, statement, {call: new})
         elif _is_all_of_it(level, out):
             line = f"{body.text(out)} = {new}"
