@@ -43,8 +43,10 @@ def without_history(name: str, held: object, inner: str = "each") -> str | None:
     if not isinstance(held, (dict, list, tuple)) or type(held) not in (dict, list, tuple):
         return None  # of a class of the user's, whose own code would run
     values = [*held.values()] if isinstance(held, dict) else [*held]
-    each = "h" if values and is_tensor(values[0]) else inner
+    each = "h" if any(map(is_tensor, values)) else inner
     cuts = {without_history(each, value, "") for value in values} if each else set()
+    if len(cuts) == 2 and cuts >= {None, "h.detach()"} and not any(results_in(v) for v in values if not is_tensor(v)):
+        cuts = {"h.detach() if torch.is_tensor(h) else h"}
     cut = cuts.pop() if len(cuts) == 1 else None
     if cut is None:
         return None

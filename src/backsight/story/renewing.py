@@ -6,6 +6,7 @@ import ast
 from collections import deque
 from collections.abc import Iterator, Sequence
 
+from backsight.naming.plain import namespace
 from backsight.source import (
     Body,
     LoopFacts,
@@ -18,7 +19,7 @@ from backsight.source import (
     read_at,
     statement_at,
 )
-from backsight.source.bindings import Use, are_alternatives, bound, spots, uses
+from backsight.source.bindings import Use, are_alternatives, bound, parameters_of, spots, uses
 from backsight.source.body import blocks, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.edits import OR, Edit, Where, change, instead, move, put, write
 from backsight.source.in_place import in_place
@@ -27,9 +28,10 @@ from backsight.source.rewriting import rewritten, simple
 from backsight.story.carrier import Carrier
 from backsight.story.case import Case
 from backsight.story.failure import Level
+from backsight.story.files import user_files
 from backsight.story.fixes import every_time, first_statement, on_lines
 from backsight.story.histories import attributes_detached, detached_as, without_history
-from backsight.story.holders import below
+from backsight.story.holders import below, results_in
 from backsight.story.joints import joint_of
 from backsight.story.recomputing import as_values, recomputed, trained_without, uncached
 from backsight.story.sections import function_called, methods_of, run_by
@@ -69,7 +71,39 @@ def _cut(found: Carrier) -> str:
         )
     if found.function:
         return _in_function(found)
-    return _all_that_is_trained(case) or _values_alone(found) or _after_step(found)
+    return _all_that_is_trained(case) or _values_alone(found) or f"{_after_step(found)}{_begun_without(found)}"
+
+
+def _begun_without(found: Carrier) -> str:
+    """The method of the object that keeps it which would let it begin anew, and which nothing calls: `lif.reset()`."""
+    level, (owner, _, attribute) = found.level, found.name.rpartition(".")
+    held = held_as(found.case.failure, owner)
+    names = {body.name for body in methods_of(type(held)) if _begins_anew(body, attribute, held)} if owner else set()
+    every = calls_of(*user_files(found.case.failure)) if names else ()
+    names -= {callee(call)[1] for body, _, call in every if body.name != "__init__"}
+    if len(names) != 1:
+        return ""
+    (name,), owners = names, found.alike or (owner,)
+    call = f"for each in ({', '.join(owners)}): each.{name}()" if len(owners) > 1 else f"{owners[0]}.{name}()"
+    steps = _along(level, steps_of_pass(level, found.facts))
+    after = next((each for each in steps if each.line >= level.line), level.place)
+    return f" {OR}Or, if each {found.span} should begin anew, put there: {call}{_put(call, 'below', after)}."
+
+
+def _begins_anew(body: Body, attribute: str, held: object) -> bool:
+    """Whether a method takes nothing, and gives an attribute of its object another value that has no history."""
+    given = body.node.args if isinstance(body.node, ast.FunctionDef) else None
+    if given is None or body.name.startswith("__") or len(given.args) != 1 or given.vararg or given.kwonlyargs:
+        return False
+    name, every = f"self.{attribute}", [*statements(body.node)]
+    calls = [call for each in every for call in calls_in(each)]
+    resets = any(name in bound(each) for each in every)
+    resets = resets or any(callee(each)[1] in ("clear", "update") and dotted(callee(each)[0]) == name for each in calls)
+    read = {use.name.split(".")[1] for each in every for use in uses(each) if use.name.startswith("self.")} - {
+        attribute
+    }
+    kept = any(results_in((namespace(held) or {}).get(each)) for each in read)
+    return resets and not kept and not any(isinstance(each, ast.Return) for each in every)
 
 
 def _kept_copy(found: Carrier, dropped: Place) -> str:
@@ -422,8 +456,11 @@ def _too(found: Carrier, container: str) -> str:
 
 
 def _is_read_below(keeping: Keeping) -> bool:
-    """Whether the function that keeps a result reads it from there: put in detached, this step would not train it."""
+    """Whether a result is read from where it is kept, by the function that keeps it, or by others if that only puts
+    there what it is given: put in detached, this step would not train it."""
     body, statement = read_at(keeping.place)
+    if body is not None and keeping.value in parameters_of(body.node):
+        return True
     after = (each for each in statements(body.node) if statement and each.lineno > statement.lineno) if body else ()
     return any(Use(keeping.name, False) in uses(each) for each in after)
 

@@ -73,12 +73,20 @@ def cut_off(scene: Scene) -> Finding | None:
     blocks = all(each.cut.kind == "no_grad" for each in proven)
     if not proven or (blocks and (is_frozen or reentrant_call(scene.failure) is not None)):
         return None  # of what has no gradient anyway a block takes nothing away
-    return _of_first(scene, [each for each in scene.suspects if each.verdict or each.section.level is None], proven)
+    near = _nearest(scene)
+    among = [each for each in near if each.verdict or each.section.level is None]
+    return _of_first(scene, among, [each for each in near if each.verdict])
 
 
 def likely(scene: Scene) -> Finding | None:
     """A statement cuts histories off, and nothing speaks against it."""
-    return _of_first(scene, scene.suspects, [])
+    return _of_first(scene, _nearest(scene), [])
+
+
+def _nearest(scene: Scene) -> list[CutOff]:
+    """The suspects without those behind others which alone are enough: what is behind these has a gradient by now."""
+    enough = {each.cut for each in scene.suspects if each.arrives}
+    return [each for each in scene.suspects if enough.isdisjoint(each.before)]
 
 
 def _of_first(scene: Scene, among: Sequence[CutOff], proven: list[CutOff]) -> Finding | None:
