@@ -18,6 +18,7 @@ import backsight as bs
 from backsight.diagnosis.births import CAUSES, Birth, told
 from backsight.diagnosis.births.birth import number, numbers
 from backsight.diagnosis.births.safe import condition_around, replaced
+from backsight.source.edits import edited
 from backsight.tracing import Line, NonFinite, Values
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*degrees of freedom is <= 0", "ignore:Mean of empty")
@@ -27,7 +28,10 @@ CASES = {**FORWARD, **BACKWARD}
 
 def ran(program: str) -> tuple[bs.Finding | None, dict[str, Any]]:
     """Run a program and the backward of its loss, and return what is told of births, and its variables."""
-    text = written(BEGIN) + written(program)
+    return ran_text(written(BEGIN) + written(program))
+
+
+def ran_text(text: str) -> tuple[bs.Finding | None, dict[str, Any]]:
     linecache.cache["train.py"] = (len(text), None, text.splitlines(keepends=True), "train.py")
     variables: dict[str, Any] = {"__name__": "__main__"}
     with torch.random.fork_rng(), bs.watch(nonfinite=True) as watch:
@@ -79,6 +83,21 @@ def test_the_expression_that_a_fix_proposes_has_a_finite_value(case: str) -> Non
     finding, variables = ran(program.replace(expression, f"({proposed})", 1))
     assert finding is None
     assert bool(variables["loss"].isfinite())
+
+
+@pytest.mark.parametrize("case", CASES)
+@needs_columns
+def test_with_the_edits_of_a_fix_everything_is_finite(case: str) -> None:
+    text = written(BEGIN) + written(CASES[case][0])
+    for edits in born(CASES[case][0]).edits:
+        after = edited(edits, {"train.py": text})["train.py"]
+        finding, variables = ran_text(after)
+        assert finding is None, after
+        assert bool(variables["loss"].isfinite())
+
+
+def test_most_expressions_that_a_fix_proposes_are_edits() -> None:
+    assert [case for case in EXPRESSIONS if not born(CASES[case][0]).edits] == []
 
 
 @needs_columns

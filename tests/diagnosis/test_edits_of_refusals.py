@@ -60,6 +60,8 @@ FIXES = {
     "x = torch.ones(3, requires_grad=True)\nloss = x.sum\nloss.backward()": [["loss = x.sum()"]],
     "x = torch.ones(3, requires_grad=True)\nparts = [x.sum(), x.mean()]\nparts.backward()": [["sum(parts).backward()"]],
     "run = lambda x: x.sum().item()\ntorch.func.grad(run)(torch.ones(3))": [["run = lambda x: x.sum()"]],
+    "x, out = torch.ones(3, requires_grad=True) * 2, torch.empty(3)\ntorch.exp(x, out=out)": [["out = torch.exp(x)"]],
+    "x = torch.ones(3, requires_grad=True) * 2\ntorch.exp(x, out=torch.empty(3))": [["torch.exp(x)"]],
     "x = torch.ones(2, 3, requires_grad=True) * 2\nfor part in x.chunk(2):\n    part.detach_()": [
         ["part = part.detach()"]
     ],

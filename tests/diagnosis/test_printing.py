@@ -292,7 +292,8 @@ class TestData:
         assert data["source"] == {"text": "other.py:3", "file": None, "line": None, "end_line": None}
 
     def test_has_the_edits_of_each_alternative_as_data(self):
-        fix = f"Write `a = 2`{write(HERE, 'a = 2')}. {OR}Or remove line 4{remove(HERE)}."
+        (four,) = lines_of("gone.py", 4)
+        fix = f"Write `a = 2`{write(four, 'a = 2')}. {OR}Or remove line 4{remove(four)}."
         data = json.loads(json.dumps(bs.Finding("BS100", "note", "Something.", fix=fix).to_dict()))
         assert [each.kind for edits in from_data(data).edits for each in edits] == ["write", "remove"]
         (edit,), _ = data["edits"]

@@ -18,12 +18,20 @@ from pathlib import Path
 from running import Told, told
 from scripts import ROOT, Script, examples, scripts
 
+from backsight.source.edits import Alternative, in_words
+
 AFTER, WATCHED, FORM = "after the fact", "under watch", "or: "
 _SAME = "The same."
 
 
 def text_of(found: Told) -> str:
-    return str(found.finding or "Nothing is said.")
+    """What is said, and below it what its fix asks for as edits, a line for each alternative."""
+    edits = found.finding.edits if found.finding else ()
+    return "\n".join([str(found.finding or "Nothing is said."), *(f"  edits: {told_of(each)}" for each in edits)])
+
+
+def told_of(alternative: Alternative) -> str:
+    return "; ".join(map(in_words, alternative))
 
 
 def page(after: str, watched: str, forms: dict[str, str]) -> str:

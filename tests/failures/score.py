@@ -14,9 +14,10 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from edits import edits_of
 from running import Told, told
 from scripts import Script, scripts
+
+from backsight import Finding
 
 ROUNDS = Path(__file__).with_name("rounds.csv")
 
@@ -32,10 +33,10 @@ def table(results: list[tuple[Script, Told, Told]]) -> str:
     return "\n".join(rows)
 
 
-def concrete(fixes: list[str]) -> str:
-    """Return how many fixes say what to write, move or remove, and where; the others are prose."""
-    count = sum(any(edits for _, edits in edits_of(fix)) for fix in fixes)
-    return f"edits: {count} of {len(fixes)} fixes say what to write, and where ({count / max(len(fixes), 1):.0%})"
+def concrete(findings: list[Finding]) -> str:
+    """Return how many fixes are data, too: what to write, move or remove, and where; the others are words alone."""
+    count = sum(bool(each.edits) for each in findings)
+    return f"edits: {count} of {len(findings)} fixes say what to write, and where ({count / max(len(findings), 1):.0%})"
 
 
 def first_contact(rounds: Iterable[Mapping[str, str]]) -> str:
@@ -71,7 +72,7 @@ def main(arguments: list[str]) -> None:
             if verbose:
                 print(f"{one.finding}\n")
     print(table(results))
-    print(concrete([one.finding.fix for result in results for one in result[1:] if one.finding is not None]))
+    print(concrete([one.finding for result in results for one in result[1:] if one.finding is not None]))
     print(first_contact(rounds()))
 
 

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from score import concrete, first_contact, rounds
 
+from backsight import Finding
+from backsight.source.edits import lines_of, remove
+
 PAGE = Path(__file__).parents[2] / "docs" / "diagnosis.md"
 
 
@@ -46,5 +49,6 @@ def test_the_page_shows_rounds_as_they_were() -> None:
 
 
 def test_fixes_that_are_edits_are_counted() -> None:
-    fixes = ["On line 2, write `x = 1`.", "Look for a result that is computed once.", "Remove line 3."]
-    assert concrete(fixes) == "edits: 2 of 3 fixes say what to write, and where (67%)"
+    edits = ((remove(lines_of("train.py", 3)),),)
+    findings = [Finding("BS201", "error", "It fails.", edits=each) for each in (edits, (), edits)]
+    assert concrete(findings) == "edits: 2 of 3 fixes say what to write, and where (67%)"

@@ -17,9 +17,10 @@ from backsight.source.edits import Edit, lines_of, move, put, remove, write
 
 SECOND_FAULTS = {
     "devices/curves_for_a_plot": "a tensor without values stands for one on a GPU",
+    "gradient_assigned/units_cut_after_the_loss": "the layer behind still has an input for each unit that is cut",
     "grad_none/norms_of_one_of_two_losses": "an alternative is for a loss that should train what it is detached from",
     "integers/codebook": "the codes are indices: to train them, which is one alternative, no fix makes sense",
-    "no_grad/classes_scored_in_a_block": "of three cuts the classes stay one: which loss they should have is not known",
+    "no_grad/class_activation_map": "an alternative trains the last layer alone, which lies behind the activation",
     "refused/rounded_under_jacrev": "it tells what a new method of the class does, and does not write it out",
     "scalar/energy_of_a_field": "the phase starts as zeros, where the gradient is 0",
     "second_backward/content_of_a_frozen_network": "the picture starts as what it is compared with",

@@ -36,7 +36,7 @@ from backsight.source.edits import (
     write,
 )
 
-FILE = "train.py"
+FILE = "edited.py"
 
 
 def at(*lines: int) -> list[Place]:
@@ -181,6 +181,63 @@ def test_what_does_not_fit_is_refused(edit: Edit, why: str) -> None:
         text_of("x = a\n", edit)
 
 
+@pytest.mark.parametrize(
+    ("source", "line", "code"),
+    [
+        ("def f(x):\n    y = x\n    return y\n", 3, "z = y + x"),
+        ("import torch\ndef f(x):\n    return x\n", 3, "x = torch.ones(len(x))"),
+        ("def f():\n    global w\n    w = 1\ndef g():\n    return 2\n", 5, "w = __name__"),
+        ("class A:\n    b = 1\n    c = b\n", 3, "c = b + 1"),
+        ("def f(x):\n    def g():\n        return x\n    return g\n", 3, "return [x for x in x]"),
+        ("from torch import *\nx = ones(2)\n", 2, "x = ones(3)"),
+        ("y = unknown\nx = 1\n", 2, "x = unknown"),
+    ],
+)
+def test_names_that_are_there_are_read(source: str, line: int, code: str, tmp_path: Path) -> None:
+    assert fit(tmp_path, source, line, code)
+
+
+@pytest.mark.parametrize("code", ["x = p", "x = torch.x + p", "x = [q for q in p]", "x = y", "x = ("])
+def test_a_name_that_is_not_there_is_none_to_write(code: str, tmp_path: Path) -> None:
+    assert not fit(tmp_path, "def f(p):\n    y = p\ndef g(x):\n    x = 1\n", 4, code)
+
+
+def test_a_module_that_fixes_use_is_imported(tmp_path: Path) -> None:
+    file = tmp_path / "edited.py"
+    file.write_text('"""It."""\nx = 1\n', encoding="utf-8")
+    fix = f"Write{write(lines_of(str(file), 2), 'x = torch.ones(1)')}. {OR}Or ask."
+    found = Finding("BS201", "error", "It fails.", fix=fix)
+    assert found.fix == "Write. Or ask. For that, put `import torch` at the top."
+    (edits,) = found.edits
+    assert edited(edits, {str(file): file.read_text(encoding="utf-8")}) == {
+        str(file): '"""It."""\nimport torch\nx = torch.ones(1)\n'
+    }
+
+
+def fit(folder: Path, source: str, line: int, code: str) -> bool:
+    """Whether a finding takes `code` for a line of a program as an edit."""
+    file = folder / "edited.py"
+    file.write_text(source, encoding="utf-8")
+    return bool(Finding("BS201", "error", "It fails.", fix=f"Write{write(lines_of(str(file), line), code)}.").edits)
+
+
+def test_of_several_alternatives_those_are_told_that_fit(tmp_path: Path) -> None:
+    file = tmp_path / "edited.py"
+    file.write_text("x = 1\ny = x\n", encoding="utf-8")
+    there = lines_of(str(file), 2)
+    good, bad, syntax = write(there, "y = x + 1"), write(there, "y = p"), write(there, "y = (")
+    for fix, text, left in [
+        (f"Write a{good}. {OR}Or b{bad}.", "Write a.", 1),
+        (f"Write a{good}, {OR}or b{bad}.", "Write a.", 1),
+        (f"Write a{bad}. {OR}Or write b{good}.", "Write b.", 1),
+        (f"Write a{syntax}. {OR}Or b{good}. {OR}Or c{bad}. {OR}Or d.", "B. Or d.", 1),
+        (f"Write a{bad}. That helps.", "Write a. That helps.", 0),
+        (f"Write a{bad}. {OR}Or ask.", "Ask.", 0),
+    ]:
+        found = Finding("BS201", "error", "It fails.", fix=fix)
+        assert (found.fix, len(found.edits)) == (text, left)
+
+
 def test_a_line_that_is_written_anew_is_not_moved_as_it_was() -> None:
     with pytest.raises(EditError, match="line 1 is written anew and moved"):
         text_of("a\nb\n", write(at(1), "c"), move(at(1), "below", line(2)))
@@ -204,12 +261,12 @@ def test_what_stands_beside_a_statement_on_its_line_stays(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("edit", "told"),
     [
-        (write(at(3), "x = 1"), "train.py:3: write `x = 1`"),
-        (write(at(3, 4), "x = 1"), "train.py:3: instead of lines 3 and 4, write `x = 1`"),
-        (put("x()", "above", line(3)), "train.py:3: put `x()` above it"),
-        (move(at(3), "beside", line(1)), "train.py:3: move line 3 below the block on line 1"),
-        (change(at(3), "a", "b"), "train.py:3: write `b` for `a`"),
-        (importing(FILE, "import copy"), "train.py: add `import copy`"),
+        (write(at(3), "x = 1"), "edited.py:3: write `x = 1`"),
+        (write(at(3, 4), "x = 1"), "edited.py:3: instead of lines 3 and 4, write `x = 1`"),
+        (put("x()", "above", line(3)), "edited.py:3: put `x()` above it"),
+        (move(at(3), "beside", line(1)), "edited.py:3: move line 3 below the block on line 1"),
+        (change(at(3), "a", "b"), "edited.py:3: write `b` for `a`"),
+        (importing(FILE, "import copy"), "edited.py: add `import copy`"),
     ],
 )
 def test_an_edit_is_told_in_a_line(edit: Edit, told: str) -> None:

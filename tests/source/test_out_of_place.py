@@ -66,3 +66,9 @@ def test_a_result_that_had_a_name_keeps_it(body_of: Callable[..., Body], stateme
 )
 def test_what_has_no_such_form_is_left_alone(body_of: Callable[..., Body], statement: str) -> None:
     assert out_of_place(body_of(statement), 1) is None
+
+
+def test_of_several_statements_on_a_line_it_is_the_one_at_a_column(body_of: Callable[..., Body]) -> None:
+    body = body_of("y = x.exp(); y += 1")
+    assert out_of_place(body, 1) is None
+    assert out_of_place(body, 1, 13) == "y = y + 1"

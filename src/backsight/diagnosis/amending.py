@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from backsight.source import Body, Place, read_at, statement_at
 from backsight.source.bindings import bound, parameters_of
@@ -28,8 +28,11 @@ def written(at: Place | None, code: str) -> str:
         return ""
     body, statement = read_at(at)
     if body is not None and statement is not None and _is_beside_another(body, statement):
-        line = body.lines[statement.lineno - 1].encode()
-        code = (line[: statement.col_offset] + code.encode() + line[statement.end_col_offset :]).decode().strip()
+        if "\n" in code:
+            return ""
+        if len(ast.parse(code).body) == 1:  # else it is all of the line
+            line = body.lines[statement.lineno - 1].encode()
+            code = (line[: statement.col_offset] + code.encode() + line[statement.end_col_offset :]).decode().strip()
     return str(write(at, code))
 
 
@@ -45,9 +48,9 @@ def instead(body: Body | None, statement: ast.stmt | None, changes: Mapping[ast.
     """Write a statement with some of its expressions replaced."""
     if body is None or statement is None:
         return ""
-    fitting = {node: _fitting(statement, node, new) for node, new in changes.items()}
+    fitting = {node: _fitting(body, statement, node, new) for node, new in changes.items()}
     new = rewritten(body, statement, fitting)
-    return str(write(body.place(statement), new)) if new else ""
+    return str(write(body.place(statement), new)) if new and "…" not in new and parses(new) else ""
 
 
 def swapped(at: At | None, changes: Mapping[str, str]) -> str:
@@ -60,6 +63,20 @@ def swapped(at: At | None, changes: Mapping[str, str]) -> str:
             return ""
         found[node] = new
     return instead(body, statement, found)
+
+
+def swapped_everywhere(at: At | None, old: str, new: str) -> str:
+    """Write a statement with an expression replaced wherever it stands in it."""
+    body, statement = read_at(_place(at))
+    return instead(body, statement, dict.fromkeys(_alike(statement, old), new)) if _alike(statement, old) else ""
+
+
+def swapped_together(pairs: Sequence[tuple[Line, str, str]]) -> str:
+    """Write a statement with several expressions replaced, each that of an operation which a watch has seen there."""
+    body, statement = read_at(pairs[0][0].place)
+    found = [(_named(line, statement, old), new) for line, old, new in pairs]
+    changes = {node: new for node, new in found if node is not None}
+    return instead(body, statement, changes) if len(changes) == len(pairs) else ""
 
 
 def renewed(line: Line | None, new: str) -> str:
@@ -167,7 +184,7 @@ def are_beside(one: Place, other: Place) -> bool:
     block = block_of(body, first) if body is not None and first is not None else []
     lines = [each.lineno for each in block]
     alone = all(lines.count(each.line) == 1 for each in (one, other))
-    return alone and len(block) > 2 and any(each is second for each in block)
+    return alone and any(each is second for each in block)
 
 
 def is_known(code: str, at: Place) -> bool:
@@ -203,7 +220,7 @@ def functional(file: str) -> str:
 def parses(code: str) -> bool:
     """Whether a text is code."""
     try:
-        ast.parse(f"{code}\n    pass" if code.endswith(":") else code)
+        ast.parse(f"{code}\n    pass" if code.endswith(":") else code)  # which lets a `return` stand anywhere
     except (SyntaxError, ValueError):
         return False
     return True
@@ -226,11 +243,7 @@ def _place(at: At | None) -> Place | None:
 
 def _named(at: At | None, statement: ast.stmt | None, text: str) -> ast.expr | None:
     """Return the one expression of a statement that a text writes, if there are several that which a watch has seen."""
-    try:
-        wanted = ast.dump(ast.parse(text.strip(), mode="eval").body)
-    except SyntaxError:  # shortened
-        return None
-    found = [node for node in expressions(statement) if ast.dump(node) == wanted]
+    found = _alike(statement, text)
     if len(found) > 1 and isinstance(at, Line):
         seen = expression_of(at)[2]
         inside = {id(node) for node in ast.walk(seen)} if seen is not None else set()
@@ -238,9 +251,20 @@ def _named(at: At | None, statement: ast.stmt | None, text: str) -> ast.expr | N
     return found[0] if len(found) == 1 else None
 
 
-def _fitting(statement: ast.stmt, node: ast.expr, new: str) -> str:
+def _alike(statement: ast.stmt | None, text: str) -> list[ast.expr]:
+    """Return the expressions of a statement that a text writes."""
+    try:
+        wanted = ast.dump(ast.parse(text.strip(), mode="eval").body)
+    except SyntaxError:  # shortened
+        return []
+    return [node for node in expressions(statement) if ast.dump(node) == wanted]
+
+
+def _fitting(body: Body, statement: ast.stmt, node: ast.expr, new: str) -> str:
     """Return a text as it can stand in the place of an expression: in brackets within another one."""
-    if statement.lineno != statement.end_lineno:  # it is put together of trees
+    line, end = body.lines[node.lineno - 1].encode(), node.end_col_offset or 0
+    has_brackets = line[node.col_offset - 1 : node.col_offset] == b"(" and line[end : end + 1] == b")"
+    if statement.lineno != statement.end_lineno or has_brackets:  # of several lines it is put together of trees
         return new
     for around in ast.walk(statement):
         if any(each is node for each in ast.iter_child_nodes(around)):

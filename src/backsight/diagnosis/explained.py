@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import builtins
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
@@ -14,11 +13,8 @@ from backsight.diagnosis.evidence.elsewhere import Elsewhere, elsewhere
 from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.refusal import refused
 from backsight.diagnosis.wording import shown
-from backsight.findings.evidence import evidence_of
 from backsight.naming import standstill
 from backsight.naming.plain import namespace
-from backsight.source.body import imported_in
-from backsight.source.edits import Edit, importing
 from backsight.story.failure import Failure, failure_at, failure_of, failure_within, message_of, of_error
 from backsight.tape import no_torch_function
 
@@ -194,34 +190,6 @@ def _shows_user(error: BaseException) -> bool:
     return bool(failure_of(error).users)
 
 
-def _importing(failure: Failure, finding: Finding) -> Finding:
-    """A finding with what its fix needs besides, where it writes `torch.no_grad()` into a file that has another name
-    for torch."""
-    places = [place for each in finding.evidence if (place := evidence_of(each).place) and str(place) == finding.source]
-    written = re.search(r"`[^`]*(?<![\w.])torch\.\w[^`]*`", finding.fix)
-    files = {places[0].file} if written is not None and places else set[str]()
-    files |= {each.file for edits in finding.edits for each in edits if _TORCH.search(each.code)}
-    new = [importing(file, "import torch") for file in sorted(files) if _has_no_torch(failure, file)]
-    if not new:
-        return finding
-    edits = tuple((*(each for each in new if _needs(edits, each.file)), *edits) for edits in finding.edits)
-    return replace(finding, fix=f"{finding.fix} For that, put `import torch` at the top.", edits=edits)
-
-
-_TORCH = re.compile(r"(?<![\w.\"'])torch\.\w")
-
-
-def _needs(edits: Iterable[Edit], file: str) -> bool:
-    return any(each.file == file and _TORCH.search(each.code) for each in edits)
-
-
-def _has_no_torch(failure: Failure, file: str) -> bool:
-    """Whether a file of the program is known to have another name for torch, or none."""
-    known = imported_in(file)
-    running = (level.frame.f_globals for level in failure.users if level.place.file == file)
-    return bool(known) and "torch" not in known and not any("torch" in names for names in running)
-
-
 def explained_failure(failure: Failure, entry: Known) -> Finding:
     """Return what is to be said of a failure that an entry knows."""
     match = entry.pattern.search(failure.message)
@@ -230,7 +198,7 @@ def explained_failure(failure: Failure, entry: Known) -> Finding:
         with no_torch_function(), standstill():
             found = entry.explain(failure, match)
             severity = "note" if found.severity == "note" else entry.severity
-            return replace(_importing(failure, found), code=entry.code, severity=severity)
+            return replace(found, code=entry.code, severity=severity)
     except Exception as ours:
         return Finding(
             entry.code,

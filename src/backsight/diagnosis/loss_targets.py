@@ -42,7 +42,7 @@ def _signs(told: Told) -> Finding:
         f"{op} expects targets of 1 and -1, but gets 1 and 0.",
         (shown(told.line.place, f"gets {given}, of which {zeros:g} of {total:g} entries are 0."), _ZERO[op]),
         f"Pass 2 * {target or 'target'} - 1 in place of {target or 'the target'}"
-        f"{swapped(told.line, {target: f'2 * {target} - 1'}) if target else ''}.",
+        f"{swapped(told.line, {target: f'2 * {simple(target)} - 1'}) if target else ''}.",
         told.line.place,
     )
 
@@ -54,7 +54,7 @@ def _range(told: Told) -> Finding:
         edit = swapped(told.line, {target: f"({target} + 1) / 2"})
         fix = f"Pass ({target} + 1) / 2 if they are 1 and -1{edit}."
     elif high > 200:
-        fix = f"Pass {target} / 255 if they are pixels{swapped(told.line, {target: f'{target} / 255'})}."
+        fix = f"Pass {target} / 255 if they are pixels{swapped(told.line, {target: f'{simple(target)} / 255'})}."
     else:
         fix = "Use cross_entropy if they are classes."
     return warning(
@@ -92,7 +92,7 @@ def _logs(told: Told) -> Finding:
         "kl_div with log_target=True expects log-probabilities as its target, but gets probabilities.",
         (shown(told.line.place, f"compares with `{target}`, whose entries are between {low:.2g} and {high:.2g}."),),
         f"Remove log_target=True{_of_probabilities(told)}. {OR}Or pass {target}.log()"
-        f"{swapped(told.line, {target: f'{target}.log()'})}.",
+        f"{swapped(told.line, {target: f'{simple(target)}.log()'})}.",
         told.line.place,
     )
 

@@ -255,7 +255,8 @@ def clipped_early(
             shown(level.place, "uses them unclipped."),
         ),
         f"Move line {place.line}, `{place.text}`, between line {backwards[-1].line}, `{backwards[-1].text}`, and line "
-        f"{level.line}, `{level.place.text}`{move(place, 'below', backwards[-1])}.",
+        f"{level.line}, `{level.place.text}`"
+        f"{move(place, 'below', backwards[-1]) if are_beside(place, backwards[-1]) else ''}.",
         place,
         since=1,
     )

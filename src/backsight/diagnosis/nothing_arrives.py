@@ -144,10 +144,12 @@ def _frozen(held: Sequence[torch.Tensor], frame: FrameType | None) -> _Reason:
             "requires_grad_(True)."
         )
     else:
-        called = around[0].f_code.co_name
+        called, edit = around[0].f_code.co_name, ""
+        if function is not None and isinstance(function.node, ast.FunctionDef) and switch != off[0].text:
+            edit = added(switch, "below", function.place(function.node))
         fix = (
             f"Unfreeze them {f'at the start of {called}(), ' if called.isidentifier() else ''}before the forward "
-            f"pass: {switch if switch != off[0].text else 'requires_grad_(True)'}."
+            f"pass: {switch if switch != off[0].text else 'requires_grad_(True)'}{edit}."
         )
     return _Reason(
         tuple(evidence),
@@ -348,8 +350,12 @@ def _in_closure(closure: Place | None) -> str:
     """Run backward on what a closure returns."""
     body = body_around(closure.file, closure.line) if closure is not None else None
     ends = [each for each in statements(body.node) if isinstance(each, ast.Return)] if body is not None else []
-    loss = dotted(ends[0].value) if len(ends) == 1 else None
-    return added(f"{loss}.backward()", "above", body.place(ends[0])) if body is not None and loss else ""
+    value = ends[0].value if len(ends) == 1 else None
+    if body is None or value is None:
+        return ""
+    if (loss := dotted(value)) is not None:
+        return added(f"{loss}.backward()", "above", body.place(ends[0]))
+    return written(body.place(ends[0]), f"loss = {body.text(value)}\nloss.backward()\nreturn loss")
 
 
 def _owner(names: Sequence[str]) -> str:

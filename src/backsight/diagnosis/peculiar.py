@@ -5,8 +5,15 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Sequence
 
-from backsight.diagnosis.amending import call_at, divided, instead, renewed, swapped, with_keyword, without_keyword
-from backsight.diagnosis.evidence.attention import lower_right
+from backsight.diagnosis.amending import (
+    divided,
+    expression_of,
+    instead,
+    renewed,
+    swapped_everywhere,
+    with_keyword,
+)
+from backsight.diagnosis.evidence.attention import lower_right, masked_to_the_end
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.loss_targets import OF_LOSSES, named_operand
 from backsight.diagnosis.wording import if_known, shown, warning
@@ -66,8 +73,8 @@ def _mask(told: Told) -> Finding:
             shown(told.line.place, f"selects {total:g} rows: {ones:g} times row 1, and {total - ones:g} times row 0."),
             "Only a mask of dtype bool selects the rows at which it is True.",
         ),
-        f"Use it as one: {mask}.bool(){swapped(told.line, {mask: f'{mask}.bool()'})}. {OR}Or create it "
-        "without .long() or .int().",
+        f"Use it as one: {mask}.bool(){swapped_everywhere(told.line, mask, f'{simple(mask)}.bool()')}. {OR}Or create "
+        "it without .long() or .int().",
         told.line.place,
     )
 
@@ -177,15 +184,12 @@ def _opposite(told: Told) -> str:
 
 def _to_the_end(told: Told, query: str, key: str, *, one: bool) -> str:
     """Give a call a mask that ends at the last key, or none where a single query comes last."""
-    body, statement, call = call_at(told.line.place, "scaled_dot_product_attention")
-    if body is None or call is None:
+    body, statement, call = expression_of(told.line)
+    if body is None or not isinstance(call, ast.Call):
         return ""
     if one:
         return instead(body, statement, with_keyword(body, call, "is_causal", f"{query}.size(-2) > 1"))
-    (new,) = without_keyword(body, call, "is_causal").values() or ("",)
-    rows, columns = f"{query}.size(-2)", f"{key}.size(-2)"
-    mask = f"torch.ones({rows}, {columns}, dtype=torch.bool, device={query}.device).tril({columns} - {rows})"
-    return instead(body, statement, {call: f"{new[:-1]}, attn_mask={mask})"}) if new else ""
+    return masked_to_the_end(body, statement, call, query, key)
 
 
 def _aligned(told: Told) -> Finding:

@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from backsight.diagnosis.amending import instead, renewed, swapped
+from backsight.diagnosis.amending import instead, renewed, swapped_together
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.batch_as_time import with_batch_first
 from backsight.diagnosis.wording import if_known, shaped, shown, warning
@@ -187,10 +187,12 @@ _ATTENTION = ("Transformer", "MultiheadAttention", "TransformerEncoderLayer", "T
 def crossed(watch: Watch, known: Sequence[Finding]) -> Iterator[Finding]:
     """Yield the findings of an exact watch that saw where the axes of each tensor come from."""
     told: set[str] = set()
-    for each, line, texts in aligned(watch):
-        if line is not None and str(line.place) not in told:
-            told.add(str(line.place))
-            yield _broadcast(line, texts, *each.shapes, each.axis)
+    every = [(at, texts, each) for each, at, texts in aligned(watch) if at is not None]
+    for at, texts, each in every:
+        if str(at.place) not in told:
+            told.add(str(at.place))
+            beside = [(one, *words, *other.shapes) for one, words, other in every if str(one.place) == str(at.place)]
+            yield _broadcast(at, texts, *each.shapes, each.axis, _viewed(beside))
     for flat, line, lines in flattened(watch):
         if line is not None and all(lines) and str(line.place) not in told:
             told.add(str(line.place))
@@ -204,20 +206,30 @@ def crossed(watch: Watch, known: Sequence[Finding]) -> Iterator[Finding]:
 
 
 def _broadcast(
-    line: Line, texts: tuple[str, str], small: tuple[int, ...], large: tuple[int, ...], axis: int
+    line: Line, texts: tuple[str, str], small: tuple[int, ...], large: tuple[int, ...], axis: int, edit: str
 ) -> Finding:
     one, other = (f"`{text}`" if text else name for text, name in zip(texts, ("one", "the other"), strict=True))
-    form = ", ".join(map(str, (-1, *(1,) * (len(large) - len(small)), *small[1:])))
+    form = _form(small, large)
     fix = f"{texts[0]}.view({form})" if texts[0].isidentifier() else f".view({form}) on {one}"
-    viewed = f"{simple(texts[0])}.view({form})"
     both = f"broadcasts {shaped(small)} with {shaped(large)}, which raises nothing because both sizes are {large[0]}."
     return warning(
         "BS117",
         f"{one} has one entry per sample, but is broadcast along dimension {axis} of {other} instead of the batch.",
         (shown(line.place, both),),
-        f"Give it the missing dimensions: {fix}{swapped(line, {texts[0]: viewed}) if texts[0] else ''}.",
+        f"Give it the missing dimensions: {fix}{edit}.",
         line.place,
     )
+
+
+def _form(small: _Sizes, large: _Sizes) -> str:
+    """Return the sizes of what meets a larger one along its first dimension."""
+    return ", ".join(map(str, (-1, *(1,) * (len(large) - len(small)), *small[1:])))
+
+
+def _viewed(every: Sequence[tuple[Line, str, str, _Sizes, _Sizes]]) -> str:
+    """Give all that meet something larger in one statement the missing dimensions."""
+    pairs = [(at, text, f"{simple(text)}.view({_form(small, large)})") for at, text, _, small, large in every]
+    return swapped_together(pairs) if all(text for _, text, _ in pairs) else ""
 
 
 def _opposite(line: Line, lines: Sequence[Line | None], scores: _Sizes, target: _Sizes) -> Finding:

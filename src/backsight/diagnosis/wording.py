@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 import torch
@@ -10,9 +9,6 @@ import torch
 from backsight.findings import Finding
 from backsight.findings.evidence import Certainty, Evidence, Fact
 from backsight.source import Place
-from backsight.source.bindings import bound
-from backsight.source.body import functions, statements
-from backsight.source.edits import importing
 from backsight.story.failure import Failure
 from backsight.tape.rows import dimensions, dtype_name
 from backsight.text import counted as counted
@@ -57,23 +53,7 @@ def warning(
 ) -> Finding:
     """Return a warning about the statement `at` a place, if one is known; of the evidence, what there is."""
     known = tuple(each for each in evidence if each is not None)
-    fix = f"{fix}{_imports(fix, at)}"
     return Finding(code, "warning", title, known, fix, str(at) if at is not None else None, exact, nodes, since)
-
-
-def _imports(fix: str, at: Place | Line | None) -> str:
-    """Return what the program must import for a fix: a module of Python's that no statement of the file binds."""
-    place = at.place if isinstance(at, Line) else at
-    if place is None or (used := _MODULE.search(fix)) is None:
-        return ""
-    bodies = list(functions(place.file))
-    there = any(used[1] in bound(each) for body in bodies for each in statements(body.node))
-    code = f"import {used[1]}"
-    return "" if there or not bodies else f" Add `{code}`{importing(place.file, code)}."
-
-
-_MODULE = re.compile(r"\b(copy)\.\w+\(")
-"""The modules of Python's that fixes use."""
 
 
 def failing(failure: Failure, says: str) -> tuple[Evidence, ...]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from backsight.findings.evidence import Evidence, doubt, evidence_of
 from backsight.source.edits import Alternative, alternatives, without_marks
+from backsight.source.fitting import fitting
 from backsight.text import PIPED, as_code
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ class Finding:
     edits: tuple[Alternative, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "edits", (*self.edits, *alternatives(self.fix)))
-        object.__setattr__(self, "fix", as_code(without_marks(self.fix)))
+        fix = fitting(self.fix)
+        object.__setattr__(self, "edits", (*self.edits, *alternatives(fix)))
+        object.__setattr__(self, "fix", as_code(without_marks(fix)))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from backsight.findings.printing.excerpt import shown_at

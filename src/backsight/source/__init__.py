@@ -1,8 +1,8 @@
 """What the source text around a line tells. Nothing is imported, evaluated or run, and torch is not needed.
 
 Offered to other rooms: `ancestry`, `averaging`, `bindings`, `body`, `callables`, `cells`, `changes`, `choices`,
-`coroutines`, `cut_rules`, `definitions`, `edits`, `evaluations`, `exits`, `freezing`, `guards`, `imports`, `in_place`,
-`keeping`, `leaf_last`, `out_of_place`, `restoring`, `rewriting`, `stored`, `swapped`.
+`coroutines`, `cut_rules`, `definitions`, `edits`, `evaluations`, `exits`, `fitting`, `freezing`, `guards`, `imports`,
+`in_place`, `keeping`, `leaf_last`, `out_of_place`, `restoring`, `rewriting`, `stored`, `swapped`.
 """
 
 from backsight.source.bindings import assignments, rebinding

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from backsight.source.bindings import spots
 from backsight.source.body import Body, Place, body_around, dotted, statements
+from backsight.source.edits import Edit, change
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,3 +83,12 @@ def literals(file: str, text: str) -> Iterator[Place]:
             yield module.place(node, module.text(statement))
         if not isinstance(node, ast.Compare):
             stack += [(each, statement) for each in ast.iter_child_nodes(node)]
+
+
+def another_text(at: Place, text: str, new: str) -> Edit | str:
+    """Return the edit to a place of `literals`, for another text; nothing where its file cannot be read."""
+    body = body_around(at.file, at.line)
+    if body is None:
+        return ""
+    quote = body.lines[at.line - 1].encode()[at.column : at.column + 1].decode("utf-8", "replace")
+    return change(at, f"{quote}{text}{quote}", f"{quote}{new}{quote}")

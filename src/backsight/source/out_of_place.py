@@ -33,15 +33,16 @@ OPERATORS: dict[type[ast.operator], str] = {
 }
 
 
-def out_of_place(body: Body | None, line: int) -> str | None:
-    """Return the statement at `line` rewritten to make a new tensor; None where it has no such form in one line.
+def out_of_place(body: Body | None, line: int, column: int | None = None) -> str | None:
+    """Return the statement at `line`, of several the one at `column`, rewritten to make a new tensor; None where it has
+    no such form in one line.
 
     >>> out_of_place(body, 12), out_of_place(body, 13)      # out += shortcut; width.exp_()
     ('out = out + shortcut', 'width = width.exp()')
     """
     if body is None:
         return None
-    match statement := statement_at(body, line):
+    match statement := statement_at(body, line, column):
         case ast.AugAssign(target=target, op=op, value=value) if dotted(target) and type(op) in OPERATORS:
             other = body.text(value)
             if isinstance(value, ast.BinOp | ast.IfExp | ast.Compare | ast.BoolOp):

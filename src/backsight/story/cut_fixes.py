@@ -421,9 +421,10 @@ def _of_block(cut: CutOff) -> str:
             f"Compute {expression} with gradients enabled: look for a block around it, or one that was never left, and "
             "for torch.set_grad_enabled(False)"
         )
-    if cut.seen:
-        what, block = cut.calling or cut.inside[0][0], cut.cut.place.text.rstrip(":")
-        return f"Compute `{what.text}` outside the block `{block}`{_outside(cut, what)}"
+    ran = [cut.calling] if cut.calling is not None else [at for at, _ in cut.inside]
+    if cut.seen and ("set_grad_enabled" in expression or not _goes_on(cut, ran[0])):
+        block = cut.cut.place.text.rstrip(":")
+        return f"Compute `{ran[0].text}` outside the block `{block}`{_outside(cut, ran[0])}"
     if "set_grad_enabled" in expression:
         return (
             f"Call backward only where the argument of {expression} is true: in training, not in evaluation. If this "
@@ -438,8 +439,8 @@ def _of_block(cut: CutOff) -> str:
         )
     body, place = cut.section.body, cut.cut.place
     every, direct = unrecorded(cut.section, cut.cut), _direct(cut)
-    inside = [each for each in direct if any(_holds(each, at.line) for at, _ in cut.inside)]
-    places = [body.place(each) for each in inside] or [at for at, _ in cut.inside]
+    inside = [each for each in direct if any(_holds(each, at.line) for at in ran)]
+    places = [body.place(each) for each in inside] or ran
     texts = listed([f"`{each.text}`" for each in places], 2)
     held = [each for each in direct if not isinstance(each, ast.Expr)]
     if held and held[0].lineno == places[0].line:  # to end the block before it would leave an empty one
@@ -474,15 +475,25 @@ def _direct(cut: CutOff) -> list[ast.stmt]:
 
 
 def _outside(cut: CutOff, what: Place) -> str:
-    """The edit that takes a statement out of a block where it comes first or last in it, or is all of it."""
+    """The edit that takes a statement out of a block where it is all of it, comes last, or first and nothing else there
+    is computed from it."""
     place, direct, at = cut.cut.place, _direct(cut), cut.section.body.place
     here = [each for each in direct if place.line < each.lineno and _holds(each, what.line)]
     if not here or what.file != place.file:
         return ""
     if len(direct) == 1:
         return marks_of(_lifted(cut))
-    where = {direct[0]: "above", direct[-1]: "beside"}.get(here[0])
+    where = {direct[0]: "" if _goes_on(cut, what) else "above", direct[-1]: "beside"}.get(here[0], "")
     return str(move(at(here[0]), "above" if where == "above" else "beside", place)) if where else ""
+
+
+def _goes_on(cut: CutOff, what: Place) -> bool:
+    """Whether something else in a block is computed from what one of its statements gives."""
+    top = [each for each in _direct(cut) if _holds(each, what.line)]
+    every = unrecorded(cut.section, cut.cut)
+    inside = [each for each in every if any(_holds(one, each.lineno) for one in top)]
+    made = {name for each in inside for name in bound(each)}
+    return bool(made & _read_by([each for each in every if each not in inside]))
 
 
 def _holds(statement: ast.stmt, line: int) -> bool:

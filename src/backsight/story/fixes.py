@@ -257,7 +257,7 @@ def _written_anew(changed: Changed, subject: Subject) -> str | None:
     """The same without a change in place, where it has such a form."""
     text, name = changed.place.text, changed.name
     body = changed.scene.section.body if changed.scene else None
-    statement = statement_at(body, changed.place.line)
+    statement = statement_at(body, *changed.place.position)
     fixed, out = without_inplace(text), _OUT.search(text)
     if fixed:
         return f"Remove inplace=True: {fixed}{_instead(body, statement, fixed)}"
@@ -272,7 +272,7 @@ def _written_anew(changed: Changed, subject: Subject) -> str | None:
         return _same_part(body, statement, name)
     if reads_itself(statement, name):
         return _from_copy(body, name, _saved_as_result(subject))
-    if new := out_of_place(body, statement.lineno):
+    if new := out_of_place(body, statement.lineno, statement.col_offset):
         edit = _instead(body, statement, new)
         return f"Write {new}{edit}: that creates a new tensor and leaves the saved one unchanged."
     if isinstance(statement, ast.AugAssign) and type(statement.op) in OPERATORS and is_entry(changed, statement.target):
@@ -369,13 +369,13 @@ class _Copying(ast.NodeTransformer):
 def _all_anew(changes: Sequence[Changed]) -> str | None:
     """The same without any of these changes in place, where each has such a form."""
     bodies = [each.scene.section.body if each.scene and not each.scene.call else None for each in changes]
-    forms = [out_of_place(body, each.place.line) for body, each in zip(bodies, changes, strict=True)]
+    forms = [out_of_place(body, *each.place.position) for body, each in zip(bodies, changes, strict=True)]
     if len(forms) > _MOST or not all(forms):
         return None
-    every = [(form, body, each.place.line) for form, body, each in zip(forms, bodies, changes, strict=True)]
-    lines = listed(
-        [f"`{form}` on line {line}{_instead(body, statement_at(body, line), form or '')}" for form, body, line in every]
-    )
+    found = [statement_at(body, *each.place.position) for body, each in zip(bodies, changes, strict=True)]
+    edits = [_instead(body, each, form or "") for body, each, form in zip(bodies, found, forms, strict=True)]
+    every = zip(forms, changes, edits, strict=True)
+    lines = listed([f"`{form}` on line {each.place.line}{edit}" for form, each, edit in every])
     return f"Write {lines}: that creates new tensors and leaves the saved one unchanged."
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from backsight.source import Place, only
-from backsight.source.choices import Choice, choices, literals
+from backsight.source.choices import Choice, another_text, choices, literals
+from backsight.source.edits import OR
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
 from backsight.story.sections import Section, sections
@@ -30,9 +31,11 @@ class Unmatched:
     def fix(self) -> str:
         where = f" in {self.written}" if self.written else ""
         name = self.choice.name.rpartition(".")[2]
+        edits = [another_text(self.written, self.value, each) if self.written else "" for each in self.choice.options]
+        *others, last = (f"{_quoted(each)}{edit}{OR}" for each, edit in zip(self.choice.options, edits, strict=True))
         return (
-            f"Set {name} to one of {self._known}{where}, or add a branch for {_quoted(self.value)}. An else branch "
-            "that raises would catch this."
+            f"Set {name} to one of {', '.join(others)} and {last}{where}, or add a branch for "
+            f"{_quoted(self.value)}. An else branch that raises would catch this."
         )
 
     @property

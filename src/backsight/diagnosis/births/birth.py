@@ -206,9 +206,15 @@ def _unknown(birth: Birth) -> Cause:
     )
 
 
+def edit_to(birth: Birth, new: str) -> str:
+    """Write an expression for that of a birth; nothing for one that changes a tensor in place."""
+    name = birth.fact.op
+    return "" if name.endswith("_") and not name.endswith("__") else renewed(birth.fact.line, new)
+
+
 def put_there(birth: Birth, new: str) -> str:
     """Return an expression for that of a birth, with the edit that writes it there."""
-    return f"{new}{renewed(birth.fact.line, new)}"
+    return f"{new}{edit_to(birth, new)}"
 
 
 def masked(birth: Birth, operand: str, safe: str, otherwise: str) -> str:
@@ -218,7 +224,9 @@ def masked(birth: Birth, operand: str, safe: str, otherwise: str) -> str:
     """
     if not birth.cut:
         return otherwise
-    condition = condition_around(birth.statement, birth.expression) or "used"
+    known = condition_around(birth.statement, birth.expression)
+    condition = known or "used"
     written = operand and replaced(birth.expression, operand, f"torch.where({condition}, {operand}, {safe})")
-    inner = put_there(birth, written) if written else f"torch.where({condition}, input, {safe})"
+    inner = written or f"torch.where({condition}, input, {safe})"
+    inner += edit_to(birth, written) if written and known else ""
     return f"Before the operation, make the input safe where the result is not used: {inner}."

@@ -6,8 +6,7 @@ import math
 import re
 from functools import partial
 
-from backsight.diagnosis.amending import renewed
-from backsight.diagnosis.births.birth import Birth, Cause, cause, has, masked, numbers, overflow, put_there
+from backsight.diagnosis.births.birth import Birth, Cause, cause, edit_to, has, masked, numbers, overflow, put_there
 from backsight.diagnosis.births.safe import replaced, root_kept_away
 from backsight.source.edits import OR
 from backsight.source.rewriting import simple
@@ -56,7 +55,7 @@ def root(birth: Birth) -> Cause | None:
     """sqrt at 0, where its slope is infinite, or below."""
     inside = _inside_of_root(birth)
     below = [value for value in birth.value() if value < 0]
-    fix = masked(birth, inside, "1.0", root_kept_away(birth.expression, inside, partial(renewed, birth.fact.line)))
+    fix = masked(birth, inside, "1.0", root_kept_away(birth.expression, inside, partial(edit_to, birth)))
     if birth.blind:
         return _unseen(birth, "at 0.0", fix)
     if birth.backward and birth.result is not None and has(birth.result.at, 0.0):
@@ -118,7 +117,7 @@ def quotient(birth: Birth) -> Cause | None:
 def _fix_of_quotient(birth: Birth, above: str, below: str) -> str:
     if above and "norm(" in below and above in below:
         new = replaced(birth.expression, below, f"{simple(below)}.clamp_min(1e-12)")
-        edit = renewed(birth.fact.line, new) if new else ""
+        edit = edit_to(birth, new) if new else ""
         return (
             f"F.normalize({above}, dim=...), which keeps the norm above 1e-12; {OR}or {below}.clamp_min(1e-12){edit}."
         )
@@ -209,7 +208,7 @@ def _inside(birth: Birth, bounds: str) -> str:
     """Write an expression with its operand between bounds."""
     text = birth.operand().text
     new = replaced(birth.expression, text, f"{simple(text)}.{bounds}") if text else ""
-    return renewed(birth.fact.line, new) if new else ""
+    return edit_to(birth, new) if new else ""
 
 
 def _unseen(birth: Birth, edge: str, fix: str, result: str = "") -> Cause:

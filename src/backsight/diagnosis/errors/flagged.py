@@ -9,7 +9,7 @@ import torch
 
 from backsight.diagnosis.wording import listed
 from backsight.snapshot import survey
-from backsight.source import loop_facts
+from backsight.source import loop_facts, parsed
 from backsight.source.bindings import spots, target_names
 from backsight.source.body import callee, calls_in, dotted
 from backsight.source.edits import OR, instead, marks_of, on_line, put, write
@@ -84,7 +84,8 @@ def fix_of_flag(flag: Flag) -> str:
             f"Return {flag.new(flag.text)} from {code.co_name}(), and use that result: {flag.text} = "
             f"{flag.new(flag.text)} alone would leave {flag.name} as it is where {code.co_name}() is called."
         )
-    new = f"{flag.name} = {flag.new(flag.name)}"
+    new = f"{flag.name} = " if isinstance(parsed(flag.name), ast.Name | ast.Attribute | ast.Subscript) else ""
+    new += flag.new(flag.name)
     if flag.within:
         start = "To start a new graph from its values" if flag.wanted else "Detach it"
         return f"{start}: {on_line(flag.level.place, flag.within)}."

@@ -189,7 +189,7 @@ def _hooked(body: Body, statement: ast.stmt, name: str, text: str) -> str:
     removing = put("hook.remove()", "below", body.place(reads[-1])) if reads else ""
     hook = f"hook = {name}.register_forward_hook(lambda m, i, out: rows.append(out) or out.retain_grad())"
     at, both = body.place(statement), f"rows = []\n{hook}"
-    if plain := _without_request(body, statement):
+    if plain := without_request(body, statement):
         begin = f"O{on_line(at, plain)[1:]}, and below it{put(both, 'below', at)}"
     else:
         begin = f"Instead of line {statement.lineno}, write{write(at, both)}"
@@ -199,7 +199,7 @@ def _hooked(body: Body, statement: ast.stmt, name: str, text: str) -> str:
     )
 
 
-def _without_request(body: Body, statement: ast.stmt) -> str:
+def without_request(body: Body, statement: ast.stmt) -> str:
     """A statement that makes a tensor, without asking for its gradient; empty for one that only asks."""
     if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
         return ""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 import torch
 
+from backsight.diagnosis.errors.integer_leaf import without_request
 from backsight.diagnosis.errors.leaf_entries import entries
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.written import Written, written
@@ -41,7 +42,8 @@ _NEAR = 3
 class Case(NamedTuple):
     """What the statement does with the leaf, why that is refused, and what to do.
 
-    of_all: whether that says what to do with the next ones, too. changes_all: whether its edits do it.
+    of_all: whether that says what to do with the next ones, too. changes_all: whether its edits do it. covered: the
+    lines of those that it does something with.
     """
 
     does: str
@@ -49,6 +51,7 @@ class Case(NamedTuple):
     fix: str
     of_all: bool = False
     changes_all: bool = True
+    covered: Collection[int] = ()
 
 
 @explains("BS205", r"a (view of a )?leaf Variable that requires grad (is being|has been) used in an in-place operation")
@@ -59,7 +62,8 @@ def leaf_in_place(failure: Failure, match: re.Match[str]) -> Finding:
         return _by_message(failure)
     others = _next_ones(found)
     case = _case(failure, found, others)
-    others_too = too([place.line for place in others])
+    left = [place for place in others if place.line not in case.covered]
+    fix = case.fix if case.changes_all or not left else without_marks(case.fix)
     made = _maker(found)
     lines: list[Fact] = [shown(made, f"creates {found.here}, a leaf that requires grad.")] if made else []
     lines += [shown(found.level.place, case.does), case.reason]
@@ -68,7 +72,7 @@ def leaf_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         f"{found.label} is a leaf that requires grad, and this statement modifies {part} in place.",
         tuple(lines),
-        case.fix if case.of_all else (case.fix if case.changes_all else without_marks(case.fix)) + others_too,
+        case.fix if case.of_all else fix + too([place.line for place in left]),
         source=str(found.level.place),
         exact=found.tensor is not None,
     )
@@ -253,10 +257,24 @@ def _first_value(found: Written, others: Sequence[Place]) -> Case:
         return Case(f"sets the values of {name}.", reason, fix, of_all=True)
     else:
         fix = (
-            f"Fill {name} first and call {name}.requires_grad_() afterwards, {OR}or put line {line} inside "
+            f"Fill {name} first and call {name}.requires_grad_() afterwards{_asking_last(found, others)}, {OR}or put "
+            f"line {line} inside "
             f"`with torch.no_grad():`{inside}."
         )
     return Case(f"sets the values of {name}.", reason, fix)
+
+
+def _asking_last(found: Written, others: Sequence[Place]) -> str:
+    """The statement that makes the leaf without asking for its gradient, and that below what fills it, as edits."""
+    body, (_, statement) = found.level.body, read_at(_maker(found))
+    plain = without_request(body, statement) if body is not None and statement is not None else ""
+    if body is None or statement is None or not plain or found.outer != found.level.place:
+        return ""
+    last = max([found.outer, *others], key=lambda each: each.line)
+    loops = [each for each in statements(body.node) if isinstance(each, ast.For | ast.While)]
+    around = [each for each in loops if statement.lineno < each.lineno < last.line <= (each.end_lineno or 0)]
+    below = put(f"{found.name}.requires_grad_()", "beside", body.place(around[0]) if around else last)
+    return f"{write(body.place(statement), plain)}{below}"
 
 
 def _is_optimized(found: Written) -> bool:
@@ -310,7 +328,8 @@ def _computation(found: Written, others: Sequence[Place]) -> Case:
     new = f"new_{found.name.rpartition('.')[2]}"
     view = f", a view of {found.label}," if base_of(found.tensor) is not None and name != found.label else ""
     copy, reading = f"{new} = {name}.clone()", _statements_reading(found, at.line)
-    covered = all(any(each.lineno == place.line for each in reading) for place in others)
+    covered = {each.lineno for each in reading if changed_names(each) <= {found.name}}
+    stays = f" {found.label} stays the leaf and keeps its gradient."
     fix = f"Modify a copy: put {copy} before line {at.line}{put(copy, 'above', at)}, and use {new}{_below(found)}"
     fix += f"{_used(found, new, reading)}."
     fix = (not away and entries(found)) or fix
@@ -332,7 +351,9 @@ def _computation(found: Written, others: Sequence[Place]) -> Case:
     if rebuilt:
         loop = _loop_of(found)
         whole = write(lines_of(at.file, loop.lineno), rebuilt) if loop is not None else ""
-        fix, covered = f"Build a new list instead of the loop: {rebuilt}{whole}.", not others
+        fix, covered = f"Build a new list instead of the loop: {rebuilt}{whole}.", set()
+    elif away and name.isidentifier() and any(each.line > at.line for each in assignments(found.level.body, name)):
+        fix, stays = f"Create a new tensor: {on_line(at, away)}.", ""  # the name is given another one below, too
     elif away:
         used, value = _below(found, after=True), away.partition(" = ")[2]
         used += _used(found, new, [each for each in reading if each.lineno > at.line]) if used else ""
@@ -351,8 +372,9 @@ def _computation(found: Written, others: Sequence[Place]) -> Case:
     return Case(
         f"modifies {name}{view} in place, as part of the computation.",
         f"{found.label} is where the graph starts: its gradient belongs to its current value.",
-        f"{fix} {found.label} stays the leaf and keeps its gradient.",
-        changes_all=covered,
+        f"{fix}{stays}",
+        changes_all=False,
+        covered=covered,
     )
 
 
@@ -369,14 +391,19 @@ def _is_lost(found: Written) -> bool:
 def _below(found: Written, *, after: bool = False) -> str:
     """Where a new tensor stands in for the leaf: ` instead of x on lines 16 and 17`; empty if nowhere."""
     lines = [str(line) for line in _reading(found, found.level.line + after)]
-    return f" instead of {found.name} on line{'s' * (len(lines) > 1)} {listed(lines, 4)}" if lines else ""
+    return f" instead of {_called(found)} on line{'s' * (len(lines) > 1)} {listed(lines, 4)}" if lines else ""
+
+
+def _called(found: Written) -> str:
+    """What the statements call the leaf: a variable, or an element of a list, `params[0]`."""
+    return found.text or found.name
 
 
 def _used(found: Written, new: str, reading: Sequence[ast.stmt]) -> str:
     """The statements with a new tensor in place of the leaf, as edits."""
     body, edits = found.level.body, list[Edit]()
     for each in reading if body is not None else ():
-        nodes = [node for node in expressions(each) if body is not None and body.text(node) == found.name]
+        nodes = [node for node in expressions(each) if body is not None and body.text(node) == _called(found)]
         if body is not None:
             edits.append(write(body.place(each), rewritten(body, each, dict.fromkeys(nodes, new))))
     return "".join(map(str, edits))
@@ -394,9 +421,9 @@ def _statements_reading(found: Written, first: int) -> list[ast.stmt]:
 
 def _names(found: Written, statement: ast.stmt) -> bool:
     """Whether a statement reads what the failing one calls the leaf: a variable, or `layers[0].weight`."""
-    text = found.level.body.text if found.level.body else ast.unparse
-    return any(use.name == found.name for use in uses(statement)) or any(
-        text(each) == found.name for each in expressions(statement) if isinstance(each, ast.Attribute)
+    text, name = found.level.body.text if found.level.body else ast.unparse, _called(found)
+    return any(use.name == name for use in uses(statement)) or any(
+        text(each) == name for each in expressions(statement) if isinstance(each, ast.Attribute | ast.Subscript)
     )
 
 

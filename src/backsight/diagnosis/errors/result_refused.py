@@ -48,6 +48,7 @@ from backsight.tape import ENGINE_CALLS
 from backsight.text import as_code
 from backsight.tracing import current
 
+_ASSIGNED = (ast.Name, ast.Attribute, ast.Subscript)
 _COLLATE = os.path.join("torch", "utils", "data", "_utils", "collate.py")
 
 
@@ -416,8 +417,9 @@ class Refused:
             *(f"{k.arg}={body.text(k.value)}" for k in call.keywords if k.arg != "out"),
         ]
         out, new = keyword(call, "out"), f"{body.text(call.func)}({', '.join(given)})"
-        alone = isinstance(statement, ast.Expr) and statement.value is call and out is not None
-        line = f"{body.text(out)} = {new}" if alone and out is not None else rewritten(body, statement, {call: new})
+        line = rewritten(body, statement, {call: new})
+        if isinstance(statement, ast.Expr) and statement.value is call and isinstance(out, _ASSIGNED):
+            line = f"{body.text(out)} = {new}"
         return write(level.place, line) if line and all(each.arg for each in call.keywords) else ""
 
 

@@ -22,9 +22,9 @@ from backsight.snapshot import survey
 from backsight.source import Body, Place, calls_of, only, read_at, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, given_to, is_constant, keyword, statements
-from backsight.source.choices import Choice, literals
+from backsight.source.choices import Choice, another_text, literals
 from backsight.source.definitions import values_of
-from backsight.source.edits import OR, Edit, change, on_line, put, without_marks, write
+from backsight.source.edits import OR, Edit, on_line, put, without_marks, write
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
@@ -262,10 +262,9 @@ def _asked(failure: Failure, *, summed: bool) -> Edit | str:
 
 def _reducing(at: Place, *, is_literal: bool) -> Edit | str:
     """The statement that asks for every element, without that; of a text that stands elsewhere, with another."""
+    if is_literal:
+        return another_text(at, "none", "mean")
     body, statement = read_at(at)
-    if is_literal and body is not None:
-        quote = body.lines[at.line - 1].encode()[at.column : at.column + 1].decode("utf-8", "replace")
-        return change(at, f"{quote}none{quote}", f"{quote}mean{quote}")
     if body is None or statement is None:
         return ""
     given = [each for call in calls_in(statement) for each in call.keywords if each.arg in ("reduction", "reduce")]

@@ -21,6 +21,7 @@ from backsight.source import Body, Place, assignments, inplace_changes, only, re
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import parameters_of, target_names, uses
 from backsight.source.body import callee, dotted, expressions, given_to, keyword, statements
+from backsight.source.changes import changed_memory
 from backsight.source.edits import OR, Edit, instead, lines_of, move, on_line, put, without_marks, wrap, write
 from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten, simple
@@ -29,7 +30,7 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import made_in_place, user_files
 from backsight.story.fixes import not_in_place, too, without_inplace
-from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, maker_of, storage_of
+from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, maker_of, needs_gradient, storage_of
 from backsight.story.modes import disabled_at
 from backsight.story.sections import methods_of, results_of
 from backsight.tape import tensors_in
@@ -111,16 +112,31 @@ def _one_of_several(failure: Failure, found: Written, said: str) -> Finding:
 
 def _with_others(found: Written, fix: str, others: Sequence[Place]) -> str:
     """A fix, and which other lines need the same: what it asks for is only known with what each of these becomes."""
-    body, edits = found.level.body, list[Edit]()
-    for each in others:
-        statement, away = statement_at(body, *each.position), out_of_place(body, each.line)
-        if body is not None and statement is not None and away:
-            edits.append(instead(body, statement, away))
+    edits = [edit for each in others if (edit := _changed_anew(found.level, each)) is not None]
     known = len(edits) == len(others)
     also = too([each.line for each in others])
     if not also or not known:
         return f"{fix if known else without_marks(fix)}{also}"
     return f"{fix}{also[:-1]}{''.join(map(str, edits))}."
+
+
+def _changed_anew(level: Level, place: Place) -> Edit | None:
+    """What makes a statement change a new tensor, or a copy; None where that is not plain."""
+    body, statement, away = level.body, statement_at(level.body, *place.position), out_of_place(level.body, place.line)
+    if body is None or statement is None:
+        return None
+    if away:
+        return instead(body, statement, away)
+    changed = only({dotted(each) or "" for each in changed_memory(statement)}) or ""
+    elements = {body.text(each) for each in expressions(statement) if _is_element(level, each, changed)}
+    name = only(elements) if elements else changed if is_tensor(level.value(changed)) else ""
+    return put(f"{name} = {name}.clone()", "above", place) if name else None
+
+
+def _is_element(level: Level, node: ast.expr, container: str) -> bool:
+    """Whether an expression is an element of this list or tuple."""
+    held = isinstance(node, ast.Subscript) and dotted(node.value) == container
+    return held and type(level.value(container)) in (list, tuple)
 
 
 def _anew(level: Level, line: int, code: str) -> str:
@@ -381,9 +397,8 @@ def _made_unrecorded(found: Written, mode: str) -> Finding:
             f"compute new parts and join them, as with torch.stack([...]): {name} = ... in a loop would not write into "
             "the whole"
         )
-    fix = (
-        f"If the change is part of the computation, {record}. {OR}If not, put it under torch.no_grad() too{unrecorded}."
-    )
+    fits = "" if needs_gradient(found.tensor) else unrecorded  # else nothing recorded may read it any more
+    fix = f"If the change is part of the computation, {record}. {OR}If not, put it under torch.no_grad() too{fits}."
     if is_leaf(base_of(found.tensor)):
         fix = f"Put the change under torch.no_grad() too{unrecorded}: {name} shares memory with {found.label}, a leaf."
     return explanation(

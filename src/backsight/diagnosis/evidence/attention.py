@@ -9,7 +9,8 @@ from typing import Literal
 
 import torch
 
-from backsight.source import Place, calls_of
+from backsight.diagnosis.amending import instead, without_keyword
+from backsight.source import Body, Place, calls_of
 from backsight.source.body import callee, given_to, keyword
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten
@@ -112,6 +113,14 @@ def _of_sums(node: Node, steps: int) -> Seen:
 def lower_right(query: str, key: str) -> str:
     """Say which mask lets the queries, which are the last of the keys, see what comes before each."""
     return f"attn_mask=torch.ones(L, S, dtype=torch.bool).tril(S - L), with L = {query}.size(-2) and S = {key}.size(-2)"
+
+
+def masked_to_the_end(body: Body, statement: ast.stmt | None, call: ast.Call, query: str, key: str) -> str:
+    """Give fused attention that mask, in place of is_causal."""
+    (new,) = without_keyword(body, call, "is_causal").values() or ("",)
+    rows, columns = f"{query}.size(-2)", f"{key}.size(-2)"
+    mask = f"torch.ones({rows}, {columns}, dtype=torch.bool, device={query}.device).tril({columns} - {rows})"
+    return instead(body, statement, {call: f"{new[:-1]}, attn_mask={mask})"}) if new else ""
 
 
 def triangle_of(file: str, what: Seen) -> Triangle | None:

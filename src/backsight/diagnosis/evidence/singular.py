@@ -7,11 +7,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from backsight.diagnosis.amending import functional, instead
 from backsight.diagnosis.births.safe import replaced, root_kept_away
 from backsight.source import Place, read_at
 from backsight.source.body import callee, expressions, given_to
-from backsight.source.edits import write
-from backsight.source.rewriting import rewritten
 from backsight.tape import Edge, Graph, Node
 from backsight.tracing import current
 
@@ -90,33 +89,29 @@ def kept_away(found: Sequence[Singular]) -> str:
     if len(found) != 1:
         return ""
     op, at, place, _ = found[0]
-    statement = read_at(place)[1]
+    body, statement = read_at(place)
     every = [(node, of) for node in expressions(statement) if (of := _operand(node, op)) is not None]
     written, inner = (
         (ast.unparse(each) for each in every[0]) if len(every) == 1 else (_PLAIN.get(op, f"torch.{op}(x)"), "")
     )
     inner = inner or ("b" if op == "div" else "x")
+
+    def edit(new: str) -> str:
+        return instead(body, statement, {every[0][0]: new}) if new and len(every) == 1 else ""
+
     late = " torch.where around its result is too late." if statement is not None and _chooses(statement) else ""
     if found[0].may_be_negative:
-        positive = replaced(written, inner, f"F.softplus({inner})") or f"F.softplus({inner})"
+        new = replaced(written, inner, f"F.softplus({inner})")
+        positive = f"{new or f'F.softplus({inner})'}{edit(new)}{functional(place.file) if edit(new) else ''}"
         return f"Nothing keeps a parameter from becoming negative; softplus does: {positive}.{late} "
     if op == "sqrt":
-        return f"{root_kept_away(written, inner)}{late} "
+        return f"{root_kept_away(written, inner, edit)}{late} "
     simple = inner if re.fullmatch(r"[\w.\[\], ]+", inner) else f"({inner})"
     clamp = "clamp_min(1e-12)" if at in ("at 0", "where it divides by 0") else "clamp(-1 + 1e-6, 1 - 1e-6)"
     clamp = {"logit": "clamp(1e-6, 1 - 1e-6)", "acosh": "clamp_min(1 + 1e-6)"}.get(op, clamp)
-    safe = replaced(written, inner, f"{simple}.{clamp}") or f"{simple}.{clamp}"
+    new = replaced(written, inner, f"{simple}.{clamp}")
     what = "what it divides by" if op == "div" else f"the input of {op}"
-    edit = _rewritten(place, every[0][0], safe) if len(every) == 1 and safe != f"{simple}.{clamp}" else ""
-    return f"Keep {what} away from there: {safe}{edit}.{late} "
-
-
-def _rewritten(place: Place | None, node: ast.expr, new: str) -> str:
-    """The edit that writes another expression in a statement."""
-    body, statement = read_at(place)
-    if body is None or statement is None:
-        return ""
-    return str(write(body.place(statement), rewritten(body, statement, {node: new})))
+    return f"Keep {what} away from there: {new or f'{simple}.{clamp}'}{edit(new)}.{late} "
 
 
 _PLAIN = {"div": "a / b"}

@@ -9,7 +9,15 @@ from typing import NamedTuple
 import torch
 
 from backsight.diagnosis.amending import call_at, instead, with_keyword, written
-from backsight.diagnosis.evidence.attention import Seen, lower_right, operands, seen, sees_later, triangle_of
+from backsight.diagnosis.evidence.attention import (
+    Seen,
+    lower_right,
+    masked_to_the_end,
+    operands,
+    seen,
+    sees_later,
+    triangle_of,
+)
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.registry import rule
 from backsight.diagnosis.scene import Scene
@@ -206,7 +214,8 @@ def _with_a_cache(place: Place) -> str:
         made = values_of(body, key or "", place.line)
         if any(isinstance(each, ast.Call) and callee(each)[1] in ("cat", "concat", "concatenate") for each in made):
             return (
-                f"Mask what comes later: pass {lower_right(query or '', key or '')}, because is_causal aligns at the "
+                f"Mask what comes later: pass {lower_right(query or '', key or '')}"
+                f"{masked_to_the_end(body, statement, call, query or '', key or '')}, because is_causal aligns at the "
                 f"first key, and {key} has others in front"
             )
     return ""

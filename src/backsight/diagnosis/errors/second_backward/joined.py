@@ -13,10 +13,9 @@ from backsight.diagnosis.wording import shown, tensor_of
 from backsight.source import assignments
 from backsight.source.bindings import spots
 from backsight.source.body import LOOPS, dotted
-from backsight.source.edits import OR, move, unwrap, wrap
+from backsight.source.edits import move, unwrap, wrap
 from backsight.story.case import Case
 from backsight.story.failure import Level
-from backsight.story.fixes import without
 from backsight.story.joints import Joint, joint_by_argument, joint_of
 from backsight.tracing import Line
 
@@ -102,8 +101,7 @@ def _twice(case: Case, first: Line, level: Level) -> Finding:
     return explanation(
         f"backward() runs on {case.loss} a second time.",
         (shown(first, "ran first and freed the graph."), shown(level.place, "needs it again.")),
-        f"Call backward on {case.loss} once: remove one of the two calls"
-        f"{without(level.place)}{OR}{without(first.place)}. {OR}To only inspect gradients, "
+        f"Call backward on {case.loss} once: remove one of the two calls. To only inspect gradients, "
         f"torch.autograd.grad({case.loss}, parameters, retain_graph=True) keeps the graph for the other.",
         source=str(level.place),
     )

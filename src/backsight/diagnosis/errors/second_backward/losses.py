@@ -19,14 +19,14 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import are_alternatives, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.changes import changed_names
-from backsight.source.edits import OR, Edit, put, repeat, without_marks, write
+from backsight.source.edits import OR, Edit, instead, put, repeat, without_marks, write
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.anew import each_detached, lines_of, run_again
 from backsight.story.attached import with_flag
 from backsight.story.case import Case, loops, names_read
 from backsight.story.failure import Level
-from backsight.story.fixes import on_lines
+from backsight.story.fixes import on_lines, without
 from backsight.story.handed import handed
 from backsight.story.holders import below, border, leaves_below, made_in, results_in, structure, ways_into
 from backsight.story.recomputing import along
@@ -92,11 +92,12 @@ def _retains(place: Place) -> bool:
 
 
 def _called_twice(level: Level, name: str, before: Place) -> Finding:
+    gone = without(level.place if _steps_between(level, before) else before)
     return explanation(
         f"backward() runs on {name} a second time.",
         (shown(before, "ran first and freed the graph."), shown(level.place, "needs it again.")),
-        f"Call backward on {name} once. For derivatives of derivatives, give the first call create_graph=True; for "
-        "separate gradients of several losses, use torch.autograd.grad(loss, parameters).",
+        f"Call backward on {name} once{gone}. {OR}For derivatives of derivatives, give the first call "
+        "create_graph=True; for separate gradients of several losses, use torch.autograd.grad(loss, parameters).",
         source=str(level.place),
     )
 
@@ -215,6 +216,7 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
         cut = listed([f"{name}.detach()" for name in names], len(names))
         detached = each_detached(level.body, apart, line, *names)
         writing = "".join(str(write(at, code)) for at, code in _at(level, detached))
+        writing = writing or str(_amid(seen.line if seen else None, through))
         fix = f"Compute {apart} from {cut}{writing}: its backward then stops there."
         if edits:
             every = [name for names, _ in edits.values() for name in names]
@@ -242,7 +244,7 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
                 f"also depend on {part}."
             )
             fix = f"Compute {apart} from {through}.detach(), and add the losses, which still share {part}: {add.how}."
-            fix = f"{fix[:-1]}{writing}." if detached and add.edits else without_marks(fix)
+            fix = f"{fix[:-1]}{writing}." if writing and add.edits else without_marks(fix)
         else:
             evidence.append(
                 f"{through} only weights {apart}, as an advantage should; adding the losses would train it with both."
@@ -260,7 +262,7 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
     fix = f"Add the losses and call backward once: {add.how}."
     if perhaps := perhaps_moved(level, place):
         again = f"{_again(through)} below line {perhaps.line}, {perhaps.text}"
-        fix = f"{again}, if that changes weights. {OR}If it does not, add the losses and call backward once{add.edits}."
+        fix = f"{again}, if that changes weights. If it does not, add the losses and call backward once."
     elif add.how == add.call and _steps_between(level, place):
         fix += " Step the optimizers after that."
     return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
@@ -466,6 +468,17 @@ def _weighed(case: Case, loss: str, graph: Graph, shared: set[int]) -> Iterator[
         others = {_key(graph, each) for each in joints if each != joint}
         line = case.watch.line_of(product) if case.watch else None
         yield _Weighed(loss, _key(graph, joint), line, others)
+
+
+def _amid(line: Line | None, name: str) -> Edit | str:
+    """What detaches a variable in the expression that a watch has seen to use it, of those in a statement."""
+    body, statement = read_at(line.place if line is not None else None)
+    if line is None or body is None or statement is None:
+        return ""
+    whole = next((each for each in expressions(statement) if body.text(each) == line.segment), None)
+    nodes = [each for each in ast.walk(whole) if isinstance(each, ast.expr) and dotted(each) == name] if whole else []
+    new = rewritten(body, statement, dict.fromkeys(nodes, f"{name}.detach()")) if nodes else ""
+    return instead(body, statement, new) if new else ""
 
 
 def _at(level: Level, new: Mapping[int, str]) -> Iterator[tuple[Place, str]]:
