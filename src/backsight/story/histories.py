@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from typing import Any, cast
 
 from backsight.naming.plain import class_dict, namespace
 from backsight.naming.roots import is_user_class
+from backsight.source import Body
+from backsight.source.bindings import bound, uses
+from backsight.source.body import callee, calls_in, dotted, statements
 from backsight.story.failure import method
 from backsight.story.holders import results_in
 from backsight.story.memory import is_tensor
@@ -53,3 +57,19 @@ def without_history(name: str, held: object, inner: str = "each") -> str | None:
     if type(held) is dict:
         return f"{{key: {cut} for key, {each} in {name}.items()}}"
     return f"[{cut} for {each} in {name}]" if type(held) is list else f"tuple({cut} for {each} in {name})"
+
+
+def begins_anew(body: Body, attribute: str, held: object) -> bool:
+    """Whether a method takes nothing, and gives an attribute of its object another value that has no history."""
+    given = body.node.args if isinstance(body.node, ast.FunctionDef) else None
+    if given is None or body.name.startswith("__") or len(given.args) != 1 or given.vararg or given.kwonlyargs:
+        return False
+    name, every = f"self.{attribute}", [*statements(body.node)]
+    calls = [call for each in every for call in calls_in(each)]
+    resets = any(name in bound(each) for each in every)
+    resets = resets or any(callee(each)[1] in ("clear", "update") and dotted(callee(each)[0]) == name for each in calls)
+    read = {use.name.split(".")[1] for each in every for use in uses(each) if use.name.startswith("self.")} - {
+        attribute
+    }
+    kept = any(results_in((namespace(held) or {}).get(each)) for each in read)
+    return resets and not kept and not any(isinstance(each, ast.Return) for each in every)

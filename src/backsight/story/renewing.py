@@ -6,7 +6,6 @@ import ast
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from backsight.naming.plain import namespace
 from backsight.source import (
     Body,
     LoopFacts,
@@ -30,8 +29,8 @@ from backsight.story.case import Case
 from backsight.story.failure import Level
 from backsight.story.files import user_files
 from backsight.story.fixes import every_time, first_statement, on_lines
-from backsight.story.histories import attributes_detached, detached_as, without_history
-from backsight.story.holders import below, results_in
+from backsight.story.histories import attributes_detached, begins_anew, detached_as, without_history
+from backsight.story.holders import below
 from backsight.story.joints import joint_of
 from backsight.story.recomputing import as_values, recomputed, trained_without, uncached
 from backsight.story.sections import function_called, methods_of, run_by
@@ -78,7 +77,7 @@ def _begun_without(found: Carrier) -> str:
     """The method of the object that keeps it which would let it begin anew, and which nothing calls: `lif.reset()`."""
     level, (owner, _, attribute) = found.level, found.name.rpartition(".")
     held = held_as(found.case.failure, owner)
-    names = {body.name for body in methods_of(type(held)) if _begins_anew(body, attribute, held)} if owner else set()
+    names = {body.name for body in methods_of(type(held)) if begins_anew(body, attribute, held)} if owner else set()
     every = calls_of(*user_files(found.case.failure)) if names else ()
     names -= {callee(call)[1] for body, _, call in every if body.name != "__init__"}
     if len(names) != 1:
@@ -88,22 +87,6 @@ def _begun_without(found: Carrier) -> str:
     steps = _along(level, steps_of_pass(level, found.facts))
     after = next((each for each in steps if each.line >= level.line), level.place)
     return f" {OR}Or, if each {found.span} should begin anew, put there: {call}{_put(call, 'below', after)}."
-
-
-def _begins_anew(body: Body, attribute: str, held: object) -> bool:
-    """Whether a method takes nothing, and gives an attribute of its object another value that has no history."""
-    given = body.node.args if isinstance(body.node, ast.FunctionDef) else None
-    if given is None or body.name.startswith("__") or len(given.args) != 1 or given.vararg or given.kwonlyargs:
-        return False
-    name, every = f"self.{attribute}", [*statements(body.node)]
-    calls = [call for each in every for call in calls_in(each)]
-    resets = any(name in bound(each) for each in every)
-    resets = resets or any(callee(each)[1] in ("clear", "update") and dotted(callee(each)[0]) == name for each in calls)
-    read = {use.name.split(".")[1] for each in every for use in uses(each) if use.name.startswith("self.")} - {
-        attribute
-    }
-    kept = any(results_in((namespace(held) or {}).get(each)) for each in read)
-    return resets and not kept and not any(isinstance(each, ast.Return) for each in every)
 
 
 def _kept_copy(found: Carrier, dropped: Place) -> str:
@@ -367,7 +350,11 @@ def _of_container(found: Carrier) -> str:
     if _is_read_below(keeping) and case.failure.user is not None:
         level = case.failure.user
         steps = [each for each in _along(level, steps_of_pass(level)) if each.line >= level.line] or [level.place]
-        new = _cut_in(found, keeping) if not _trains_all(case, container) else ""
+        within = loop_facts(
+            read_at(keeping.place)[0], keeping.place.line
+        )  # detached, its turns would not train another
+        each_turn = within is not None and within != loop_facts(level.body, level.line)
+        new = _cut_in(found, keeping) if not (each_turn or _trains_all(case, container)) else ""
         edit = _write(keeping.place, new)
         other = f" {OR}Or write `{new}`{edit}, if no step should train through it." if new else ""
         held = held_as(case.failure, container)
@@ -376,6 +363,9 @@ def _of_container(found: Carrier) -> str:
             # it is another function's: to assign it would make a local one
             cut = cut.replace(" =", "[:] =", 1) if type(held) is list else cut
             cut = f"{container}.update({cut.partition(' = ')[2]})" if type(held) is dict else cut
+        if len(owners := _owners_alike(case, container)) > 1:
+            cut = detached_as(f"each.{container.rpartition('.')[2]}", held)
+            cut = f"for each in ({', '.join(owners)}): {cut}"
         where = f"after line {steps[0].line}, {steps[0].text}"
         return f"Detach once per step, {where}: {cut}{_put(cut, 'below', steps[0])}.{other}"
     if keeping.replaces:
@@ -389,6 +379,16 @@ def _of_container(found: Carrier) -> str:
     return (
         f"If {container} should hold the results of one step only, empty it after each step{clear}. {OR}If it should "
         f"keep older ones, put them into it detached: {_detached_at(found, keeping)}."
+    )
+
+
+def _owners_alike(case: Case, container: str) -> list[str]:
+    """The objects of one class that each keep results of this graph under the name of a container."""
+    owner, _, attribute = container.rpartition(".")
+    every = dict.fromkeys(apart(path)[0].rpartition(".") for path, node in case.held if case.is_old(node))
+    known = type(held_as(case.failure, owner))
+    return sorted(
+        each for each, _, its in every if its == attribute and each and type(held_as(case.failure, each)) is known
     )
 
 
