@@ -1,7 +1,7 @@
 # code: BS215
 # variable: Decay
 # cause: @once_differentiable
-# fix: ctx.save_for_backward(x, rate)
+# fix: ctx.save_for_backward(rate, e, x)
 import torch
 from torch import nn
 from torch.autograd.function import once_differentiable
