@@ -10,7 +10,7 @@ from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, anew, reme
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.wording import a_kind, shown
-from backsight.source.body import callee, calls_in, dotted, expressions
+from backsight.source.body import callee, dotted, expressions
 from backsight.source.edits import OR
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
@@ -39,7 +39,7 @@ def _without_shape(found: Refusal, match: Match) -> Remedy | None:
 
 
 def _is_lazy(value: object) -> bool:
-    return issubclass(type(value), torch.nn.parameter.UninitializedTensorMixin)
+    return isinstance(value, torch.Tensor) and torch.nn.parameter.is_lazy(value)
 
 
 def _skipping(level: Level) -> str:
@@ -47,7 +47,8 @@ def _skipping(level: Level) -> str:
     body, statement = level.body, level.statement
     for node in expressions(statement) if body is not None and statement is not None else ():
         loop = node.generators[-1] if isinstance(node, ast.GeneratorExp | ast.ListComp) else None
-        counted = {dotted(callee(each)[0]) for each in calls_in(node) if callee(each)[1] in ("numel", "nelement")}
+        calls = (each for each in ast.walk(node) if isinstance(each, ast.Call))
+        counted = {dotted(callee(each)[0]) for each in calls if callee(each)[1] in ("numel", "nelement")}
         name = dotted(loop.target) if loop is not None else None
         if loop is None or name is None or name not in counted or body is None or statement is None:
             continue
