@@ -1,5 +1,5 @@
 # code: BS205
-# variable: blocks[0].gate
+# variable: blocks.0.gate
 # cause: gate = self.squash(self.gate)
 # fix: self.squash(self.gate.clone())
 import torch

@@ -1,8 +1,8 @@
 # code: BS203
 # variable: total
 # cause: with torch.no_grad():
-# fix: Remove line 17
-# line: 17
+# fix: Remove line 16
+# line: 16
 import torch
 from torch import nn
 
