@@ -43,5 +43,4 @@ def constant(failure: Failure, graph: Graph, match: re.Match[str]) -> Finding | 
         f"If zero is the right answer, let PyTorch return zeros: {zeros}. If it should be curved, put smooth "
         "activations such as nn.Tanh behind it.",
         source=failure.source,
-        exact=False,
     )
