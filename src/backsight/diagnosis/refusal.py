@@ -275,7 +275,7 @@ _REMEDIES: dict[str, str] = {
     r"save_for_backward can only save": "Store what is not a tensor as an attribute of ctx: ctx.scale = scale, and "
     "read ctx.scale in backward.",
     r"Legacy autograd function": "Make forward and backward static methods (@staticmethod, ctx as their first "
-    "argument), and call TheFunction.apply(...) instead of an instance.",
+    "argument), and call TheFunction.apply(...) instead of an instance, with what they read from self as arguments.",
     r"must implement either the backward or vjp": "Define backward in the Function: a @staticmethod that takes ctx "
     "and one gradient for each output, and returns one for each argument of forward.",
     r"must override the setup_context": "Split forward(ctx, x) into forward(x), without ctx, and setup_context(ctx, "

@@ -144,17 +144,17 @@ def _entries(container: ast.expr, body: Body) -> list[ast.expr]:
 
 
 def _arguments(name: str, body: Body, bodies: Sequence[Body]) -> Iterator[tuple[ast.expr, Body]]:
-    """What the calls of a function give for its parameter."""
-    node = body.node
-    if not isinstance(node, ast.FunctionDef) or name not in parameters_of(node):
+    """What the calls of a function give for its parameter, or for one of a function around it."""
+    around = [each for each in bodies if _is_within(body, each) and name in parameters_of(each.node)]
+    node = max(around, key=lambda each: each.node.lineno).node if around else None  # type: ignore[union-attr]
+    if not isinstance(node, ast.FunctionDef):
         return
     order = [each.arg for each in (*node.args.posonlyargs, *node.args.args) if each.arg not in ("self", "cls")]
-    called = "__init__" if node.name == "__init__" else node.name
     for each in bodies:
         for call in (call for statement in statements(each.node) for call in calls_in(statement)):
-            if callee(call)[1] == called:
-                given = dict(zip(order, call.args, strict=False)) | {
-                    one.arg: one.value for one in call.keywords if one.arg
-                }
-                if name in given:
+            if callee(call)[1] == node.name:
+                by_name = {one.arg: one.value for one in call.keywords if one.arg}
+                by_position = dict(zip(order, call.args, strict=False))
+                given = by_position | by_name
+                if name in given and len(call.args) <= len(order) and not by_name.keys() & by_position.keys():
                     yield given[name], each

@@ -45,7 +45,7 @@ def fix_of_copy(refused: Refused, plain: str) -> str:
             f"no loss is computed from them there, {how}."
         )
     if owner:
-        kept = refused.kept or kept_as(refused.failure, refused.name, refused.tensor)
+        kept = refused.kept or kept_as(refused.failure, refused.path, refused.tensor)
         beside = f"{attribute}_orig" if refused.is_pruned else ""
         before = detaching(refused.copied, kept, beside)
         edit = _put_above(refused, *detachments(refused.copied, kept, beside)) if before else ""
@@ -88,7 +88,7 @@ def _copied_as(refused: Refused, copy: str) -> Edit | str:
 def _level_above(refused: Refused) -> Level | None:
     """The function whose line something goes above: that of the failing line; of what another function calls by this
     name, that one."""
-    root = refused.name.partition(".")[0].partition("[")[0]
+    root = refused.path.partition(".")[0].partition("[")[0]
     levels = (each for each in refused.failure.users if root in each.variables)
     return next(levels, refused.failure.user)
 
@@ -111,7 +111,7 @@ _PRUNED = (
 
 def _held_together(refused: Refused) -> str:
     """The statement that detaches a dict or a list of results, where the refused one is one of several in it."""
-    container, bracket, _ = refused.name.rpartition("[")
+    container, bracket, _ = refused.path.rpartition("[")
     value = refused.failure.user.value(container) if bracket and refused.failure.user else None
     held = list(dict.values(value)) if type(value) is dict else value if type(value) is list else []
     if len(held) < 2 or not all(is_tensor(each) for each in held):

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from types import CodeType
 from typing import Any, NamedTuple
 
-import torch
-
+from backsight.diagnosis.errors.hooked_values import REDUCING, is_an_operation, is_computed, is_reduced, keeps, reduces
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, counted, shaped, shown
@@ -21,7 +20,6 @@ from backsight.source.body import body_around, callee, calls_in, dotted, express
 from backsight.source.callables import Callable, callables
 from backsight.source.definitions import FILLING
 from backsight.source.edits import OR, change, lines_of, on_line, write
-from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, rewritten_line, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, function_of
@@ -71,7 +69,7 @@ class Registered:
         """Whether it may return something else than the gradient that it was given."""
         if self.function is None:
             return True
-        return any(not _keeps(value, self.first) for _, value in self.results)
+        return any(not keeps(value, self.first) for _, value in self.results)
 
     @property
     def first(self) -> str:
@@ -127,7 +125,7 @@ def hook_result(failure: Failure, match: re.Match[str]) -> Finding:
 def _source(failure: Failure, one: Registered | None) -> str | None:
     if one is None:
         return failure.source
-    returning = next((place for place, value in one.results if not _keeps(value, one.first)), None)
+    returning = next((place for place, value in one.results if not keeps(value, one.first)), None)
     return str(returning or one.place)
 
 
@@ -211,21 +209,6 @@ def _is_none(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value is None
 
 
-def _keeps(value: ast.expr, gradient: str) -> bool:
-    """Whether an expression surely has the shape and the dtype of the gradient: `grad`, `-grad`, `2 * grad`."""
-    match value:
-        case ast.Name(id=name):
-            return name == gradient
-        case ast.UnaryOp(operand=operand):
-            return _keeps(operand, gradient)
-        case ast.BinOp(left=left, right=right):
-            plain = [isinstance(getattr(each, "operand", each), ast.Constant) for each in (left, right)]
-            return (_keeps(left, gradient) and plain[1]) or (_keeps(right, gradient) and plain[0])
-        case ast.Call(func=ast.Attribute(value=receiver, attr=attr)):
-            return attr in ("clamp", "clone", "contiguous", "detach") and _keeps(receiver, gradient)
-    return False
-
-
 def _title(failure: Failure, said: dict[str, str], one: Registered | None) -> str:
     who = f"The hook on {_owner(one)}" if one and one.on else "A hook"
     due = _due(failure, one)
@@ -299,17 +282,9 @@ def _shapes(one: Registered | None) -> tuple[tuple[int, ...] | None, tuple[int, 
         if not isinstance(statement, ast.Assign) or [*map(dotted, statement.targets)] != [name]:
             return None, None
         place, value = made[-1], statement.value
-    if not _is_an_operation(value):
+    if not is_an_operation(value):
         return None, None
     return shapes_inside(watch, place.file, place.line, place.last)
-
-
-def _is_an_operation(value: ast.expr) -> bool:
-    """Whether PyTorch computes the value of an expression last, and no function of the program's."""
-    if not isinstance(value, ast.Call):
-        return isinstance(value, ast.BinOp | ast.UnaryOp | ast.Subscript)
-    receiver, name = callee(value)
-    return library(value.func) == "torch" or (receiver is not None and hasattr(torch.Tensor, name))
 
 
 def _due(failure: Failure, one: Registered | None) -> str:
@@ -344,7 +319,7 @@ def _evidence(failure: Failure, said: dict[str, str], found: list[Registered]) -
     for each in found[:3]:
         yield shown(each.place, f"{may}registers the hook{f' on {_owner(each)}' if each.on else ''}.")
         for place, value in each.results:
-            if place != each.place and not _keeps(value, each.first):
+            if place != each.place and not keeps(value, each.first):
                 flat = _flattened(each) if said.get("what") == "size" else None
                 if flat is not None and flat.line != place.line:
                     yield shown(flat, f"flattens {each.first} to one dimension.")
@@ -363,11 +338,17 @@ def _fix(failure: Failure, said: dict[str, str], one: Registered | None) -> str:
     if one and one.method in _OF_MODULES and "pre_hook" not in one.method:
         what = "a tuple like grad_input, with one gradient for each input of the module"
         written = _as_many(failure, one, int(said.get("due") or said.get("due_many") or 0))
-        how = (
-            f"{written}, {what}" if written else f"return {what}: tuple(g if g is None else 2 * g for g in grad_input)"
-        )
-        only = f"If the hook only inspects gradients, {_nothing(one)}."
-        return f"{only} {OR}Otherwise{',' * how.startswith('if ')} {how}. Keep None for inputs without a gradient."
+        each = "tuple(g if g is None else 2 * g for g in grad_input)"
+        keep = "Keep None for inputs without a gradient."
+        forward = _forward(one)
+        if forward is not None:
+            written = f"{_apart(one)}, as line {forward.line} registers the hook on activations, too"
+        if _changes(one):
+            how = written or f"return {each}"
+            return f"The hook changes the gradient, so it must return {what}: {how}. {keep}"
+        how = f"{written}, {what}" if written else f"return {what}: {each}"
+        only = f"If the hook only inspects gradients, {'return nothing' if forward else _nothing(one)}."
+        return f"{only} {OR}Otherwise{',' * how.startswith('if ')} {how}. {keep}"
     if one and one.method in _OF_MODULES:
         return "Return nothing, or a tuple like grad_output: one gradient for each output of the module."
     if said.get("what") == "size":
@@ -404,7 +385,7 @@ def _only_gradient(one: Registered | None) -> str:
     body = body_around(found[0].file, found[0].line) if found else None
     if one is None or found is None or body is None or not isinstance(found[1], ast.Tuple):
         return ""
-    every = [each for each in found[1].elts if not _is_reduced(each, one.first)]
+    every = [each for each in found[1].elts if not is_reduced(each, one.first)]
     others = [node for each in found[1].elts if each not in every for node in ast.walk(each)]
     if any(isinstance(node, ast.Call) and callee(node)[1] in FILLING | {"print"} for node in others):
         return ""
@@ -422,7 +403,7 @@ def _flattened(one: Registered | None) -> Place | None:
     every = ancestors(body, body.text(found[1]), found[1].lineno)
     lines = [found[0].line, *(place.line for each in every.values() for place in each.bound)]
     flat = next((each for line in lines if (each := statement_at(body, line)) and _makes_flat(each, one.first)), None)
-    return body.place(flat) if flat is not None and not _reduces(found[1]) else None
+    return body.place(flat) if flat is not None and not reduces(found[1]) else None
 
 
 class _Reduced(NamedTuple):
@@ -437,7 +418,7 @@ def _reduced(one: Registered | None) -> _Reduced | None:
     hooks do that only look at it."""
     found = _refused(one)
     match found[1] if found else None:
-        case ast.Call(func=ast.Attribute(value=ast.BinOp() as whole, attr=name)) as call if name in _REDUCING:
+        case ast.Call(func=ast.Attribute(value=ast.BinOp() as whole, attr=name)) as call if name in REDUCING:
             text = ast.unparse(whole)
             written = ast.unparse(call)
             return _Reduced(written[written.rindex(f".{name}(") :], text.replace("{", "{{").replace("}", "}}"))
@@ -454,32 +435,9 @@ def _makes_flat(statement: ast.stmt, gradient: str) -> bool:
     return False
 
 
-def _is_reduced(value: ast.expr, gradient: str) -> bool:
-    """Whether an expression is not computed from a gradient entry by entry: `grad.norm()` is not, `grad / norm` is."""
-    match value:
-        case ast.Name(id=name):
-            return name != gradient
-        case ast.Call(args=args) if callee(value)[1] not in _REDUCING:
-            return all(_is_reduced(each, gradient) for each in (callee(value)[0], *args) if each is not None)
-        case ast.BinOp(left=left, right=right):
-            return _is_reduced(left, gradient) and _is_reduced(right, gradient)
-        case ast.UnaryOp(operand=operand):
-            return _is_reduced(operand, gradient)
-    return True
-
-
-def _reduces(value: ast.expr) -> bool:
-    """Whether an expression has fewer entries than what it is computed from."""
-    calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)]
-    return any(callee(call)[1] in _REDUCING for call in calls)
-
-
-_REDUCING = frozenset({"sum", "mean", "norm", "max", "min", "topk", "item", "median", "std", "var", "cat", "stack"})
-
-
 def _refused(one: Registered | None) -> tuple[Place, ast.expr] | None:
     """The one statement of a hook that returns something else than the gradient."""
-    found = [each for each in one.results if not _keeps(each[1], one.first)] if one else []
+    found = [each for each in one.results if not keeps(each[1], one.first)] if one else []
     return only(found)
 
 
@@ -498,7 +456,7 @@ def _nothing(one: Registered | None) -> str:
             return f"return nothing: write `{written}`{at}" if written else "return nothing"
     if not place.text.startswith("return"):
         return "return nothing"
-    if isinstance(value, ast.Call) and not _is_an_operation(value) and not _only_computes(place.file, value):
+    if isinstance(value, ast.Call) and not is_an_operation(value) and not _only_computes(place.file, value):
         return f"return nothing: {on_line(place, body.text(value))}"
     return f"return nothing: {removed(place)}, `{place.text}`"
 
@@ -532,7 +490,31 @@ def _as_many(failure: Failure, one: Registered, due: int) -> str:
     if due == 1 and _returned_tensor(failure):
         return _returning(one, "({},)")
     new = _returning(one, "({},)") if not due and value is not None and not _is_tuple(one) else ""
-    return new if value is None or _is_an_operation(value) or not new else f"if that is one tensor, {new}"
+    known = value is None or is_an_operation(value) or _changes(one) or not new
+    return new if known else f"if that is one tensor, {new}"
+
+
+def _changes(one: Registered) -> bool:
+    """Whether what a hook of a module returns is a gradient that it, or each function that it may call, has computed
+    from the one that it was given: then it does not only look."""
+    found = _refused(one)
+    body = body_around(found[0].file, found[0].line) if found else None
+    return found is not None and body is not None and is_computed(found[1], body, [*functions(body.file)])
+
+
+def _forward(one: Registered) -> Place | None:
+    """Where the function of a hook is registered as one on activations, too."""
+    every = registrations(one.place.file, "register_forward_hook", "register_forward_pre_hook")
+    same = (each for each in every if one.function is not None and each.function is one.function)
+    return next((each.place for each in same if "forward" in each.method), None)
+
+
+def _apart(one: Registered) -> str:
+    """The registration of a hook that returns what another function does, in a tuple."""
+    body, statement = read_at(one.place)
+    hook = ast.unparse(one.hook)
+    new = rewritten(body, statement, {one.hook: f"lambda *given: ({hook}(*given),)"}) if body and statement else ""
+    return on_line(one.place, new) if new else f"register `lambda *given: ({hook}(*given),)`"
 
 
 def _returning(one: Registered | None, form: str) -> str:

@@ -133,6 +133,11 @@ class Refused:
         return held_as(self.failure, self.copied, self.tensor) if self.tensor is not None else ""
 
     @property
+    def path(self) -> str:
+        """What the statement that copies can call it."""
+        return self._held if self._held and not self.hook else self.name
+
+    @property
     def hook(self) -> str:
         """The module by whose hook what is copied holds it; empty if it holds it itself."""
         return before if (before := self._held.partition("._forward_hooks[")[0]) != self._held else ""
@@ -194,7 +199,7 @@ class Refused:
     def kept(self) -> list[Kept]:
         """Every result that it keeps, with the refused one among them."""
         found = results_kept(self.failure.user, self.copied) if self.failure.user else []
-        return found if any(f"{self.name}[".startswith(f"{each.path}[") for each in found) else []
+        return found if any(f"{self.path}[".startswith(f"{each.path}[") for each in found) else []
 
     @cached_property
     def is_pruned(self) -> bool:

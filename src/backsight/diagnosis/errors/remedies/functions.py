@@ -3,29 +3,32 @@
 from __future__ import annotations
 
 import ast
+import copy
 import itertools
 from collections.abc import Iterator
 
 import torch
 
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, anew, remedy, source_of
-from backsight.diagnosis.evidence.custom import body_of, elements, every_applied, returned
+from backsight.diagnosis.evidence.custom import applied, body_of, definition, elements, every_applied, returned
 from backsight.diagnosis.evidence.refused import Refusal
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import listed, shown
 from backsight.naming.plain import class_name, is_class
-from backsight.source import Body, function_at, only, statement_at
+from backsight.source import Body, calls_of, function_at, only, statement_at
 from backsight.source.bindings import spots
-from backsight.source.body import callee, calls_in, dotted, keyword, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
 from backsight.source.changes import changed_names
-from backsight.source.definitions import values_of
-from backsight.source.edits import OR, on_line, without_marks
+from backsight.source.cut_rules import rule_of
+from backsight.source.definitions import gathers, values_of
+from backsight.source.edits import OR, on_line, put, without_marks, write
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import out_of_place
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.attached import with_flag
 from backsight.story.enabling import computing, enabled, switches
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, method
+from backsight.story.files import user_files
 from backsight.story.fixes import removed
 from backsight.story.memory import is_module
 from backsight.story.sections import undecorated
@@ -224,3 +227,140 @@ def _unpacked(body: Body, statement: ast.Return, odd: dict[ast.expr, ast.Call]) 
 def _root(body: Body, call: ast.Call) -> str:
     node = next(iter(call.args), keyword(call, "outputs"))
     return body.text(node) if node is not None else ""
+
+
+@remedy(r"function (\w+) returned a gradient different than None at position (\d+)")
+def _not_a_tensor(found: Refusal, match: Match) -> Remedy | None:
+    """The backward of a custom Function returns a gradient of what was no tensor: a number, or a list of tensors."""
+    one, k = applied(found.failure, match[1]), int(match[2]) - 1
+    forward, backward = (body_of(one.cls, each) for each in ("forward", one.backward)) if one else (None, None)
+    returning = only(each for each in returned(backward) if len(elements(each)) > k) if backward else None
+    if one is None or forward is None or backward is None or returning is None:
+        return None
+    calls = calls_of(*user_files(found.failure))
+    own = ((*each, callee(each[2])[0]) for each in calls if callee(each[2])[1] == "apply" and len(each[2].args) > k)
+    call = only((body, at, each) for body, at, each, cls in own if (dotted(cls) or "").split(".")[-1] == one.name)
+    name, back = one.arguments[k], elements(returning)[k]
+    lines = [shown(call[0].place(call[1]), f"gives it for {name}.", "read")] if call else []
+    lines.append(shown(backward.place(returning), f"returns a gradient for {name}."))
+    if _is_gone_through(forward, name) or (call is not None and gathers(call[2].args[k])):
+        text = f"{name} is a list: apply() sees only tensors that it is given one by one, and trains no others"
+        edits = _one_by_one(forward, name, call, (backward, returning, back), k)
+        return Remedy(
+            f"{text}. {edits or 'Give it each of them as an argument of its own, and return as many gradients.'}",
+            tuple(lines),
+            call[0].place(call[1]) if call else None,
+        )
+    line = rewritten(backward, returning, {back: "None"})
+    number = call[2].args[k] if call is not None else None
+    fix = (
+        f"apply() got no tensor for {name}, so backward returns None there: {on_line(backward.place(returning), line)}."
+    )
+    if call is not None and number is not None and (rule := rule_of(number)) is not None and rule.kind == "number":
+        tensor = callee(number)[0] if isinstance(number, ast.Call) and callee(number)[0] is not None else None
+        tensor = tensor or next(iter(getattr(number, "args", [])), None)
+        new = rewritten(call[0], call[1], {number: call[0].text(tensor)}) if tensor is not None else ""
+        if new:
+            at = on_line(call[0].place(call[1]), new)
+            fix = (
+                f"To train it, give it as a tensor: {at}. {OR}If it should not be trained, return None: "
+                + on_line(backward.place(returning), line)
+                + "."
+            )
+    return Remedy(fix, tuple(lines), backward.place(returning))
+
+
+def _is_gone_through(body: Body, name: str) -> bool:
+    """Whether a function goes through what it is given, in a loop or a comprehension."""
+    every = [node for each in statements(body.node) for node in ast.walk(each)]
+    iters = [node.iter for node in every if isinstance(node, ast.For | ast.comprehension)]
+    given = [
+        node.args if isinstance(node, ast.Call) and callee(node)[1] in ("zip", "enumerate") else [node]
+        for node in iters
+    ]
+    return any(dotted(node) == name for nodes in given for node in nodes)
+
+
+def _one_by_one(
+    forward: Body,
+    name: str,
+    call: tuple[Body, ast.stmt, ast.Call] | None,
+    back: tuple[Body, ast.Return, ast.expr],
+    k: int,
+) -> str:
+    """How a list is given to a Function as its last arguments; empty where it is not the last."""
+    head = copy.deepcopy(forward.node)
+    if call is None or not isinstance(head, ast.FunctionDef) or head.args.defaults or head.args.kwonlyargs:
+        return ""
+    body, statement, node = call
+    if k != len(node.args) - 1 or node.keywords or head.args.args[-1].arg != name or head.args.vararg:
+        return ""
+    head.args.vararg, head.body, head.decorator_list = ast.arg(head.args.args.pop().arg), [ast.Pass()], []
+    given = node.args[k]
+    inner = (
+        given.args[0] if isinstance(given, ast.Call) and callee(given) in ((None, "list"), (None, "tuple")) else given
+    )
+    applying = rewritten(body, statement, {given: _starred(body, inner)})
+    line = rewritten(back[0], back[1], {back[2]: _starred(back[0], back[2])})
+    if not applying or not line:
+        return ""
+    first = ast.unparse(head).partition("\n")[0]
+    taking = f"on line {definition(forward).line}, write `{first}`{write(definition(forward), first)}"
+    return f"O{on_line(body.place(statement), applying)[1:]}, {taking}, and {on_line(back[0].place(back[1]), line)}."
+
+
+def _starred(body: Body, node: ast.expr) -> str:
+    """The elements of a list as they are handed on: `*taps`, and of one that is written there each of them."""
+    if isinstance(node, ast.List | ast.Tuple):
+        return ", ".join(map(body.text, node.elts))
+    return f"*{body.text(node) if isinstance(node, ast.ListComp) else simple(body.text(node))}"
+
+
+@remedy(r"Legacy autograd function")
+def _no_backward(found: Refusal, match: Match) -> Remedy | None:
+    """A Function of the old style that leaves its backward to PyTorch: it is a module."""
+    call = found.expression
+    cls = _called_class(found.level, call.func) if isinstance(call, ast.Call) else None
+    base = torch.autograd.Function
+    if cls is None or any(method(cls, each) is not method(base, each) for each in ("backward", "vjp")):
+        return None
+    forward = body_of(cls, "forward")
+    if forward is None or "torch" not in found.level.frame.f_globals:
+        return None
+    every = [(body, each) for body in functions(forward.file) for each in statements(body.node)]
+    inside = [
+        (body, each)
+        for body, each in every
+        if isinstance(each, ast.ClassDef) and each.name == class_name(cls) and each.lineno < definition(forward).line
+    ]
+    if not inside or any(rule_of(n) for each in statements(forward.node) for n in expressions(each)):
+        return None
+    body, head = inside[-1]
+    new = f"class {class_name(cls)}(torch.nn.Module):"
+    edits = [on_line(body.place(head), new)]
+    own = [one for one in functions(forward.file) if any(one.node is each for each in head.body)]
+    for one in own:
+        if one.name == "__init__" and "super()" not in "".join(map(one.text, statements(one.node))):
+            first = one.place(one.node.body[0])
+            edits.append(f"put `super().__init__()` above line {first.line}{put('super().__init__()', 'above', first)}")
+        for each in statements(one.node):
+            if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
+                receiver, name = callee(each.value)
+                if dotted(receiver) == "self" and name in _OF_CONTEXTS:
+                    edits.append(removed(one.place(each)))
+    return Remedy(
+        f"{class_name(cls)} defines no backward, and needs none, as PyTorch differentiates what forward computes. Make "
+        f"it a module: {listed(edits)}.",
+        (shown(body.place(head), "is a Function without a backward."),),
+        body.place(head),
+    )
+
+
+_OF_CONTEXTS = ("save_for_backward", "mark_dirty", "mark_non_differentiable", "set_materialize_grads")
+
+
+def _called_class(level: Level, node: ast.expr) -> type | None:
+    """The class of the Function that an instance is of: `criterion`, `Mixture(3)`."""
+    held = value_of(level, node.func) if isinstance(node, ast.Call) else value_of(level, node)
+    cls = held if is_class(held) else type(held)
+    return cls if isinstance(cls, type) and issubclass(cls, torch.autograd.Function) else None
