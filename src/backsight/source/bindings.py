@@ -135,7 +135,8 @@ def targets(statement: ast.stmt | None) -> Iterator[tuple[ast.expr, ast.expr, in
         case ast.AugAssign(target=target, value=value) | ast.AnnAssign(target=target, value=ast.expr() as value):
             yield target, value, None
         case ast.For(target=target, iter=value):
-            yield from ((each, value, None) for each, _, _ in unpacked(target, value))
+            for part, items in _looped(target, value):
+                yield from ((each, items, None) for each, _, _ in unpacked(part, items))
         case ast.With(items=items):
             for item in items:
                 if item.optional_vars:
@@ -143,6 +144,21 @@ def targets(statement: ast.stmt | None) -> Iterator[tuple[ast.expr, ast.expr, in
     for node in expressions(statement):
         if isinstance(node, ast.NamedExpr):
             yield node.target, node.value, None
+
+
+def _looped(target: ast.expr, items: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What a loop gives values to, each with what it goes through: `a` with `xs` and `b` with `ys` of `for a, b in
+    zip(xs, ys)`."""
+    match target, items:
+        case ast.Tuple(elts=parts), ast.Call(func=ast.Name(id="zip"), args=every) if len(parts) == len(every):
+            if not any(isinstance(each, ast.Starred) for each in (*parts, *every)):
+                yield from zip(parts, every, strict=True)
+                return
+        case ast.Tuple(elts=[number, rest]), ast.Call(func=ast.Name(id="enumerate") as counts, args=[every, *_]):
+            yield number, counts  # a number comes of none of the items
+            yield from _looped(rest, every)
+            return
+    yield target, items
 
 
 def assigned(statement: ast.stmt | None) -> Iterator[tuple[ast.expr, ast.expr]]:

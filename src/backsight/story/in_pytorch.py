@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.source import Body, statement_at
+from backsight.source import Body, Place, statement_at
 from backsight.source.bindings import bound, uses
-from backsight.source.body import blocks, callee, calls_in, statements
+from backsight.source.body import blocks, callee, calls_in, dotted, statements
 from backsight.source.definitions import gathers
 from backsight.source.edits import write
 from backsight.source.imports import library, meaning
@@ -67,6 +67,23 @@ def in_pytorch(
         else (f"`{new}` will do on {line}" if left else f"on {line}, write `{new}`{marks[line]}")
         for line, new in edits.items()
     )
+
+
+def back_in(body: Body, line: int) -> Place | None:
+    """The first statement, from a conversion to NumPy on, that makes a tensor again of what is computed with it, in the
+    same function: that tensor has no graph, whoever reads it."""
+    names = set[str]()
+    for each in (each for each in statements(body.node) if each.lineno >= line):
+        for call in calls_in(each):
+            if callee(call)[1] in _BACK and library(call.func) == "torch" and call.args:
+                inner = [node for node in ast.walk(call.args[0]) if isinstance(node, ast.expr)]
+                here = each.lineno == line
+                converts = here and any(isinstance(n, ast.Call) and callee(n)[1] == "numpy" for n in inner)
+                if converts or any(dotted(node) in names for node in inner):
+                    return body.place(each)
+        if each.lineno == line or any(use.name in names for use in uses(each) if not use.binds):
+            names |= bound(each)
+    return None
 
 
 def _rewritten(part: Part, edit: _InPyTorch) -> Iterator[tuple[ast.stmt, str]]:

@@ -304,13 +304,18 @@ def _untrained(found: Carrier) -> str:
     if line is not None and owned & set(below(case.graph, _made_at(case, line))):
         return ""  # the same statement computes what is trained
     value = statement.value
-    whole = isinstance(statement, ast.Assign) or line is None or (body and value and line.segment == body.text(value))
-    if body is None or not whole or body.name in ("forward", "__call__"):
+    inside = [each for each in expressions(statement) if line and body and body.text(each) == line.segment]
+    whole = line is None or value in inside
+    if body is None or not (whole or isinstance(statement, ast.Assign)) or body.name in ("forward", "__call__"):
         return ""
     held = (level.value(found.name) for level in case.failure.users)
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     plain = len(targets) == 1 and not isinstance(targets[0], ast.Tuple) and any(is_tensor(each) for each in held)
-    new = as_values(body, statement) if plain or isinstance(statement, ast.Return) else ""
+    if isinstance(value, ast.Call) and not whole:  # what it is given: `ContentLoss(model(x))`
+        part = {each: f"{simple(body.text(each))}.detach()" for each in inside[:1]}
+        new = rewritten(body, statement, part) if part else ""
+    else:
+        new = as_values(body, statement) if plain or isinstance(statement, ast.Return) else ""
     how = on_line(place, new) if new else _unrecorded(place)
     return f"No optimizer trains anything it is computed from: {how}."
 

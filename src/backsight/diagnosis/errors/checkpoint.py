@@ -56,7 +56,8 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     late = cause is None and line is not None
     cause = decided(line.file, line.line) if late and line is not None else cause
     seen = line is not None and cause is not None and _leads_to(cause.within or cause.place, line)
-    why = [shown(cause.place, cause.why, None if seen else "read")] if cause else []
+    found = ((cause.place, cause.why), *cause.also) if cause else ()
+    why = [shown(place, does, None if seen else "read") for place, does in found]
     again = f"reruns {name.partition(' (')[0]} to recompute the tensors that backward needs."
     evidence: list[Fact] = [*_calls(failure, cause), *([] if late else why)]
     evidence += [*failing(failure, again)]

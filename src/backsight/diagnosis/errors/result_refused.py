@@ -36,13 +36,13 @@ from backsight.snapshot import survey
 from backsight.source import Place, only, read_at
 from backsight.source.bindings import assigned, bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
-from backsight.source.edits import OR, Edit, on_line, wrap, write
+from backsight.source.edits import OR, on_line, wrap, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
-from backsight.story.in_pytorch import in_pytorch
-from backsight.story.memory import is_module, is_tensor, maker_of, needs_gradient, shape_of
+from backsight.story.in_pytorch import back_in, in_pytorch
+from backsight.story.memory import base_of, is_module, is_tensor, maker_of, needs_gradient, shape_of
 from backsight.story.routes import reaches_otherwise
 from backsight.tape import ENGINE_CALLS
 from backsight.text import as_code
@@ -286,6 +286,21 @@ class Refused:
         asking = next((each for each in reversed(levels[:engine]) if each in self.failure.users), None)
         return (levels[at], asking) if asking is not None else None
 
+    @cached_property
+    def back(self) -> Place | None:
+        """The statement that makes a tensor again of the values of what is trained."""
+        level = self.failure.user
+        if self.use != "values" or level is None or level.body is None or not self._owned:
+            return None
+        return back_in(level.body, level.line)
+
+    @cached_property
+    def _owned(self) -> list[str]:
+        """What an optimizer trains of the leaves that it is computed from."""
+        results = (self.tensor,) if self.tensor is not None else ()
+        leaves = survey(results, frames=self.failure.frames).graph.leaves if results else ()
+        return [leaf.name for leaf in leaves if leaf.owner and leaf.name]
+
     @property
     def _trained(self) -> list[str]:
         """What an optimizer trains of the leaves that it is computed from, if the loss reaches them by it alone."""
@@ -330,6 +345,8 @@ class Refused:
                 "out": "computes with out=.",
             }
             yield shown(level.place, says[self.use])
+            if self.back is not None and self.back.line != level.line:
+                yield shown(self.back, "makes a tensor of it again, which has no graph.")
 
     def _values_of(self, text: str, moved: str) -> str:
         """How the array is made of the values, as the statement that asks for it."""
@@ -389,6 +406,13 @@ class Refused:
                             f"{on_line(kept.place, kept.detached)}."
                         )
                     return f"For its values only: on line {level.line}, {detached_parts(level, *self.parts)}.{then}"
+                if beside is None and self.back is not None:
+                    text = f"{simple(self.text or name)}.detach(){moved}.numpy()"
+                    return (
+                        f"If a loss depends on what line {self.back.line} makes of it, compute it in PyTorch, from "
+                        f"{name} on: with {text}, that loss would not train {listed(self._owned, 3)}. If none does, "
+                        f"{text} is right."
+                    )
                 if self._runs_model and level is not None:
                     block = "with torch.no_grad():"
                     block = f"put line {level.place.line} inside `{block}`{wrap(level.place, block)}"
@@ -408,10 +432,14 @@ class Refused:
                 "Make the dataset return values: call detach() where it computes them, or compute under "
                 "torch.no_grad()."
             )
-        return f"Drop out={self._without_out()}. {OR}Or pass only values, {plain}.detach(), if you need no gradient."
+        how = self._without_out
+        if self.tensor is not None and maker_of(self.tensor) is None:
+            return f"Drop out={how}. {plain}.detach() would silence the error, but this result would not train {name}."
+        return f"Drop out={how}. {OR}Or pass only values, {plain}.detach(), if you need no gradient."
 
-    def _without_out(self) -> Edit | str:
-        """The failing statement without out=, to which the result is assigned where nothing takes it."""
+    @property
+    def _without_out(self) -> str:
+        """The failing statement without out=, to which the result is assigned where nothing else reads that tensor."""
         level = self.failure.user
         body, statement = (level.body, level.statement) if level is not None else (None, None)
         call = only(each for each in calls_in(statement) if keyword(each, "out") is not None)
@@ -422,10 +450,23 @@ class Refused:
             *(f"{k.arg}={body.text(k.value)}" for k in call.keywords if k.arg != "out"),
         ]
         out, new = keyword(call, "out"), f"{body.text(call.func)}({', '.join(given)})"
-        line = rewritten(body, statement, {call: new})
-        if isinstance(statement, ast.Expr) and statement.value is call and isinstance(out, _ASSIGNED):
+        if not isinstance(statement, ast.Expr) or statement.value is not call or not isinstance(out, _ASSIGNED):
+            line = rewritten(body, statement, {call: new})
+        elif _is_all_of_it(level, out):
             line = f"{body.text(out)} = {new}"
-        return write(level.place, line) if line and all(each.arg for each in call.keywords) else ""
+        else:
+            return f", and use the result of `{new}` wherever {body.text(out)} is read"
+        return f": {on_line(level.place, line)}" if line and all(each.arg for each in call.keywords) else ""
+
+
+def _is_all_of_it(level: Level, out: ast.expr) -> bool:
+    """Whether to assign to what a result is written to does the same: no view of a tensor, and no caller's own."""
+    held = value_of(level, out)
+    code, plain = level.frame.f_code, base_of(held) is None
+    if isinstance(out, ast.Name):
+        given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        return plain and out.id not in given and (out.id in code.co_varnames or code.co_name == "<module>")
+    return plain and isinstance(out, ast.Attribute)
 
 
 def _is_backward(level: Level) -> bool:

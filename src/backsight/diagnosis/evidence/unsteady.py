@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from backsight.diagnosis.wording import listed
 from backsight.naming.plain import class_dict, class_name, is_class, mro, namespace
@@ -14,8 +14,8 @@ from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, function_at, statement_at
 from backsight.source.bindings import are_alternatives, bound, parameters_of, spots, targets, uses
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, keyword, statements
-from backsight.source.definitions import FILLING
-from backsight.source.edits import OR, on_line, write
+from backsight.source.definitions import FILLING, values_of
+from backsight.source.edits import OR, on_line, without_marks
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import method
@@ -33,7 +33,8 @@ _MODULE_OF: Any = type.__dict__["__module__"]  # past any metaclass
 class Unsteady:
     """A statement whose effect changes from run to run, why, and what to do; `within`: the statement in the function
     that it has an effect on, where it is another; `counted`: the statement that may as well run outside, once; `kept`:
-    what is written in its place, if that has to be computed inside."""
+    what is written in its place, if that has to be computed inside; `also`: further statements of the kind, and
+    why."""
 
     place: Place
     why: str
@@ -41,14 +42,15 @@ class Unsteady:
     within: Place | None = None
     counted: str = ""
     kept: str = ""
+    also: tuple[tuple[Place, str], ...] = ()
 
 
 def unsteady(sections: Iterable[Section], around: Sequence[Body] = ()) -> Iterator[Unsteady]:
     """Yield what may differ from run to run, the surest first; `around` are the functions that run it."""
     every = list(sections)
-    for find in (_draws, _advances):
-        for section in every:
-            yield from find(section)
+    yield from _draws(every)
+    for section in every:
+        yield from _advances(section)
     for section in every:
         yield from _buffers(section, every)
         yield from _counts(section)
@@ -97,46 +99,131 @@ def decided(file: str, line: int) -> Unsteady | None:
     )
 
 
-def _draws(section: Section) -> Iterator[Unsteady]:
-    """Random numbers that PyTorch's checkpoint does not restore, and clocks."""
-    for call, place in section.calls():
-        source = _origin(section, call)
-        text = section.body.text(call)
-        if (given := keyword(call, "generator")) is not None and section.body.text(given) != "None":
-            statement = statement_at(section.body, *place.position)
-            without = text.replace(f", generator={section.body.text(given)}", "", 1)
-            new = rewritten(section.body, statement, {call: without}) if statement and without != text else ""
-            how = f": {on_line(place, new)}" if new else ""
-            yield Unsteady(
-                place,
-                f"{text} draws different numbers in the second run, from a generator whose state checkpoint does not "
-                "restore.",
-                f"Draw from PyTorch's own generator, which checkpoint restores{how}. {OR}Or draw before the checkpoint "
-                f"and {_HAND_IN}.",
-            )
-        if source in _CLOCKS:
-            yield Unsteady(place, f"{text} reads the clock.", f"Read the clock before the checkpoint and {_HAND_IN}.")
-        elif source:
-            statement, drawn = statement_at(section.body, *place.position), _in_torch(call)
-            new = rewritten(section.body, statement, {call: drawn}) if statement and not call.args else ""
-            how = f"on line {place.line}, write `{new}`" if new else f"{drawn} instead of {text}"
-            how += str(write(place, new)) if new and "..." not in drawn else ""
-            yield Unsteady(
-                place,
-                f"{text} draws a different number in the second run.",
-                f"Draw with PyTorch, whose random state checkpoint restores for the second run: {how}. {OR}Or draw "
-                f"before the checkpoint and {_HAND_IN}.",
-            )
+class _Draw(NamedTuple):
+    """A call that draws numbers which checkpoint does not restore, its statement, and what draws the same of PyTorch's
+    own generator: empty where that is not known."""
+
+    section: Section
+    call: ast.Call
+    place: Place
+    why: str
+    new: str
+    is_own: bool
+
+    @property
+    def text(self) -> str:
+        return self.section.body.text(self.call)
+
+
+def _draws(sections: Sequence[Section]) -> Iterator[Unsteady]:
+    """Random numbers that PyTorch's checkpoint does not restore, all at once, and clocks."""
+    found, seen = list[_Draw](), set[ast.Call]()
+    for section in sections:
+        for call, place in section.calls():
+            source, text = _origin(section, call), section.body.text(call)
+            if call in seen:
+                continue
+            seen.add(call)
+            if (given := keyword(call, "generator")) is not None and section.body.text(given) != "None":
+                without = text.replace(f", generator={section.body.text(given)}", "", 1)
+                why = (
+                    f"{text} draws different numbers in the second run, from a generator whose state checkpoint does "
+                    "not restore."
+                )
+                found.append(_Draw(section, call, place, why, without if without != text else "", True))
+            elif source in _CLOCKS:
+                yield Unsteady(
+                    place, f"{text} reads the clock.", f"Read the clock before the checkpoint and {_HAND_IN}."
+                )
+            elif source:
+                why = f"{text} draws a different number in the second run."
+                found.append(_Draw(section, call, place, why, _in_torch(section, call, source), False))
+    if found:
+        first, *others = found
+        yield Unsteady(first.place, first.why, _drawn_again(found), also=tuple((e.place, e.why) for e in others))
+
+
+def _drawn_again(draws: Sequence[_Draw]) -> str:
+    """How all of them are drawn of what checkpoint restores. One that stays would draw other numbers, and as long as no
+    shape depends on them, nothing would say so."""
+    by_line: dict[Place, list[_Draw]] = {}
+    for each in draws:
+        by_line.setdefault(each.place, []).append(each)
+    lines, whole = list[str](), True
+    for place, here in by_line.items():
+        body, statement = here[0].section.body, statement_at(here[0].section.body, *place.position)
+        known = statement is not None and all(each.new for each in here)
+        changes = dict(_changes(each, statement) for each in here) if known and statement else {}
+        new = rewritten(body, statement, changes) if changes and statement else ""
+        lines += [on_line(place, new)] if new else [_instead(each) for each in here]
+        whole &= bool(new)
+    if len(draws) > 1:
+        values, why = "the values as arguments", " One that stays draws other numbers for backward, without an error."
+    else:
+        values, why = "the value as an argument", ""
+    what = "from PyTorch's own generator, which checkpoint restores" if draws[0].is_own else _RESTORED
+    how = "; ".join(each for each in lines if each)
+    draw = f"raw {what}{f': {how}' if how else ''}."
+    before = f"raw before the checkpoint and pass {values}."
+    if whole or len(draws) == 1:
+        return f"D{draw} {OR}Or d{before}{why}"
+    return f"D{before} Or d{without_marks(draw)}{why}"
+
+
+def _changes(draw: _Draw, statement: ast.stmt) -> tuple[ast.expr, str]:
+    """What takes the place of a draw: of all of `int(rng.integers(9))`, where that is around it."""
+    whole = (each for each in calls_in(statement) if callee(each) == (None, "int") and each.args == [draw.call])
+    return next(whole, draw.call) if draw.new.startswith("int(") else draw.call, draw.new
+
+
+_RESTORED = "with PyTorch, whose random state checkpoint restores for the second run"
+
+
+def _instead(draw: _Draw) -> str:
+    if draw.is_own:
+        return ""
+    name, given = callee(draw.call)[1], "..." if draw.call.args or draw.call.keywords else "()"
+    kind = "randint" if name in _INTEGERS else "randn" if name in _NORMAL else "rand"
+    return f"torch.{kind}({given}) instead of {draw.text}"
 
 
 _HAND_IN = "pass the value as an argument"
+_INTEGERS = ("randint", "randrange", "integers", "choice", "choices", "sample")
+_NORMAL = ("gauss", "normalvariate", "normal", "randn")
 
 
-def _in_torch(call: ast.Call) -> str:
-    name = callee(call)[1]
-    if name in ("randint", "randrange", "integers", "choice", "choices", "sample"):
-        return "torch.randint(...)"
-    return "torch.randn(())" if name in ("gauss", "normalvariate", "normal", "randn") else "torch.rand(())"
+def _in_torch(section: Section, call: ast.Call, source: str) -> str:
+    """The same draw of PyTorch's own generator, of the same type where it is an integer."""
+    name, size, given = callee(call)[1], keyword(call, "size"), [section.body.text(each) for each in call.args]
+    if name not in ("randint", "randrange", "integers"):
+        if given or call.keywords or name in _INTEGERS:
+            return ""
+        return "torch.randn(())" if name in _NORMAL else "torch.rand(())"
+    if len(call.keywords) > (size is not None) or not 0 < len(given) < 3:
+        return ""
+    if name == "randint" and source in ("random", "Random", "SystemRandom"):  # which has the upper end, too
+        last = call.args[-1]
+        is_number = isinstance(last, ast.Constant) and isinstance(last.value, int)
+        given[-1] = str(int(given[-1]) + 1) if is_number else f"{given[-1]} + 1"
+    if size is None:
+        return f"int(torch.randint({', '.join(given)}, ()))"
+    shape = section.body.text(size)
+    if not isinstance(size, ast.Tuple):
+        if not _is_number(section, size):
+            return ""
+        shape = f"({shape},)"
+    return f"torch.randint({', '.join(given)}, {shape}).numpy()"
+
+
+def _is_number(section: Section, size: ast.expr) -> bool:
+    """Whether an expression is surely one number: `3`, `len(x)`, or a variable that has it from such a one."""
+    if isinstance(size, ast.Name):
+        values = values_of(section.body, size.id, size.lineno)
+        return bool(values) and all(not isinstance(each, ast.Name) and _is_number(section, each) for each in values)
+    if isinstance(size, ast.Call):
+        drawn = callee(size)[1] in ("randint", "randrange", "integers") and not size.keywords and len(size.args) < 3
+        return drawn or callee(size) in ((None, "int"), (None, "len"))
+    return isinstance(size, ast.Constant) and type(size.value) is int
 
 
 def _origin(section: Section, call: ast.Call) -> str:

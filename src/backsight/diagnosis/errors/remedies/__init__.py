@@ -13,6 +13,7 @@ from backsight.diagnosis.errors.remedies import (  # noqa: F401  # each enters i
     resuming,
     tensors,
     transforms,
+    writes,
 )
 from backsight.diagnosis.errors.remedies.remedy import REMEDIES, Remedy
 from backsight.diagnosis.evidence.refused import Refusal

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, source_of
+from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import listed, shaped, shown
 from backsight.findings.evidence import Fact
@@ -17,7 +18,7 @@ from backsight.source import Body, assignments, only, read_at
 from backsight.source.bindings import spots
 from backsight.source.body import body_around, callee, dotted, keyword, statements
 from backsight.source.definitions import definitions
-from backsight.source.edits import OR, Edit, on_line, write
+from backsight.source.edits import OR, Edit, alternatives, on_line, write
 from backsight.source.imports import meaning
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
@@ -62,7 +63,25 @@ def _shape_of_gradient(found: Refusal, match: Match) -> Remedy | None:
         return known
     like, element = (_element(each, int(match[1])) for each in (output, given))
     sizes = [tuple(map(int, re.findall(r"\d+", each))) for each in re.findall(r"Size\((.*?)\)", match.string)]
-    return _in_shape(level, "gradient", like, element, sizes[::-1])
+    plain = _in_shape(level, "gradient", like, element, sizes[::-1])
+    by = next((each.arg for each in call.keywords if each.value is given), None)
+    if plain is None or alternatives(plain.fix) or by is None or element is None or like is None:
+        return plain
+    return _weights(found, by, like, element, sizes[::-1])
+
+
+def _weights(found: Refusal, by: str, like: ast.expr, given: ast.expr, sizes: Sequence[tuple[int, ...]]) -> Remedy:
+    """What `grad_outputs` is: ones of another shape, made elsewhere, are meant as the gradient of the sum."""
+    level, body, statement = found.level, found.level.body, found.level.statement
+    text, of = ast.unparse(given), ast.unparse(like)
+    held = value_of(level, given)
+    origin = made(Held(found.failure, level, text, held)) if is_tensor(held) and dotted(given) else None
+    _, making = read_at(origin.place if origin else None)
+    ones = isinstance(making, ast.Assign) and _all_ones(making.value)
+    line = rewritten(body, statement, {given: f"torch.ones_like({of})"}) if ones and body and statement else ""
+    then = f" For the gradient of their sum, {on_line(level.place, line)}." if line else ""
+    due, got = (shaped(each) for each in sizes)
+    return Remedy(f"{by} is one weight for each entry of {of}, in its shape, {due}, and {text} has {got}.{then}")
 
 
 def _of_each(level: Level, call: ast.Call, outputs: ast.expr, given: ast.expr) -> Remedy | None:
@@ -158,10 +177,10 @@ def _in_shape(
         return None
     text = level.body.text(like)
     must = f"The {what} must have the shape of {text}"
-    made = _made(level, given)
-    if made and (factory := _like(made[1], text)):
-        line = rewritten(level.body, made[0], {made[1]: factory})
-        place = level.body.place(made[0])
+    here = _made(level, given)
+    if here and (factory := _like(here[1], text)):
+        line = rewritten(level.body, here[0], {here[1]: factory})
+        place = level.body.place(here[0])
         return Remedy(f"{must}: {on_line(place, line)}.", (), place)
     due, got = sizes if len(sizes) == 2 else [shape_of(value_of(level, each)) for each in (like, given)]
     same = due is not None and got is not None and math.prod(due) == math.prod(got)

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import ast
+import sys
+from collections.abc import Iterator
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
-from backsight.source import Place, assignments, loop_facts
+from backsight.source import Body, Place, assignments, loop_facts
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.edits import on_line, without_marks
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
-from backsight.story.holders import results_in
 from backsight.story.memory import is_module, is_tensor, shape_of
+from backsight.story.sections import Section, sections
+from backsight.tape import tensors_in
 
 
 def of_copies(case: Unused) -> Finding | None:
@@ -76,33 +79,52 @@ def _asking_for(level: Level, every: str) -> str:
 
 def rebound_in_loop(case: Unused) -> Finding | None:
     """Name that assignment, and call the model with the tensors that were meant to be its weights."""
-    level, given = case.failure.user, case.name.partition("[")[0]
-    held = level.value(given) if level is not None else None
-    if level is None or level.body is None or not any(case.tensors[0] is each for each in results_in(held)):
-        return None
-    for loop in (each for each in statements(level.body.node) if isinstance(each, ast.For)):
-        model = _model_of(level, loop)
-        wrong = next((each for each in loop.body if _rebinds(each, loop, given)), None)
-        if model is None or wrong is None or loop.lineno > level.line:
-            continue
-        every = given if type(held) is dict else f"dict(zip(dict({model}.named_parameters()), {given}))"
-        return explanation(
-            f"{case.output} does not depend on {listed(case.names, 2)}: they never became the weights of {model}.",
-            (
-                shown(
-                    level.body.place(wrong),
-                    f"gives the variable {next(iter(bound(wrong)))} another tensor; {model} keeps its parameter.",
+    for of, body, given, held, line in _holding(case):
+        for loop in (each for each in statements(body.node) if isinstance(each, ast.For) and each.lineno <= line):
+            model = _model_of(of, loop)
+            wrong = next((each for each in loop.body if _rebinds(each, loop, given)), None)
+            if model is None or wrong is None:
+                continue
+            weights = given if type(held) is dict else f"dict(zip(dict({model}.named_parameters()), {given}))"
+            return explanation(
+                f"{case.output} does not depend on {listed(case.names, 2)}: they never became the weights of {model}.",
+                (
+                    shown(
+                        body.place(wrong),
+                        f"gives the variable {next(iter(bound(wrong)))} another tensor; {model} keeps its parameter.",
+                    ),
+                    *computed(case),
+                    case.asked,
                 ),
-                *computed(case),
-                case.asked,
-            ),
-            f"Call {model} with these weights: {_called(level, model, every, loop.lineno)}.",
-            source=str(level.body.place(wrong)),
-        )
+                f"Call {model} with these weights: {_called(body, model, weights, loop.lineno)}.",
+                source=str(body.place(wrong)),
+            )
     return None
 
 
-def _model_of(level: Level, loop: ast.For) -> str | None:
+def _holding(case: Unused) -> Iterator[tuple[Level | Section, Body, str, object, int]]:
+    """What the function that asks for the gradient calls the tensors that hold the input, and what those call them to
+    which it gave them, each with the line up to which the function has run."""
+    level, name = case.failure.user, case.name.partition("[")[0]
+    if level is None or level.body is None:
+        return
+    every: list[tuple[Level | Section, Body, str, object, int]] = [
+        (level, level.body, name, level.value(name), level.line)
+    ]
+    for each in sections(case.failure):
+        every += ((each, each.body, name, _handed_down(each, name), sys.maxsize) for name in each.given)
+    yield from (each for each in every if any(case.tensors[0] is one for one in tensors_in(each[3])))
+
+
+def _handed_down(section: Section | None, name: str) -> object:
+    """What a function that has returned was given by a name, as far out as a function that still runs holds it."""
+    while section is not None and section.level is None:
+        given, section = section.given.get(name), section.caller
+        name = dotted(given) or ""
+    return section.value(name) if section is not None else None
+
+
+def _model_of(level: Level | Section, loop: ast.For) -> str | None:
     """The model whose parameters a loop goes through."""
     calls = [callee(each) for each in expressions(loop) if isinstance(each, ast.Call)]
     owners = [dotted(receiver) for receiver, name in calls if name in ("parameters", "named_parameters")]
@@ -119,12 +141,12 @@ def _rebinds(statement: ast.stmt, loop: ast.For, given: str) -> bool:
     return statement.targets[0].id in own and (given in read or (given in taken and bool(read & own)))
 
 
-def _called(level: Level, model: str, every: str, below: int) -> str:
+def _called(body: Body, model: str, every: str, below: int) -> str:
     """The calls of the model below the loop, as they are written with other weights."""
-    body, lines = level.body, dict[Place, tuple[str, str]]()
-    for each in statements(body.node) if body is not None else ():
+    lines = dict[Place, tuple[str, str]]()
+    for each in statements(body.node):
         calls = [call for call in calls_in(each) if dotted(call.func) == model and not call.keywords]
-        if body is None or each.lineno < below or not calls:
+        if each.lineno < below or not calls:
             continue
         texts = {call: ", ".join(body.text(argument) for argument in call.args) for call in calls}
         new: dict[ast.expr, str] = {
