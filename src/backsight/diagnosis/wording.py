@@ -108,4 +108,6 @@ def tensor_of(shape: Sequence[int] | None) -> str:
 def described(tensor: torch.Tensor) -> str:
     """`float32 tensor of shape 3×4`."""
     kind = dtype_name(tensor.dtype)
+    if torch.nn.parameter.is_lazy(tensor):
+        return f"{kind} parameter without a shape"  # which none of its methods tells before the first forward
     return f"{kind} tensor of shape {shaped(tensor.shape)}" if tensor.dim() else f"{kind} scalar"

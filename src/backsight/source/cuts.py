@@ -71,11 +71,17 @@ def _never(call: ast.Call) -> bool:
 
 
 def carried(
-    body: Body, name: str, line: int, enabled: frozenset[int] = frozenset(), opens: Opens | None = None
+    body: Body,
+    name: str,
+    line: int,
+    enabled: frozenset[int] = frozenset(),
+    opens: Opens | None = None,
+    skipped: frozenset[int] = frozenset(),
 ) -> Carried:
     """The cuts as `cuts` finds them, and the names that a gradient of `name` comes to, the nearest first.
 
     Where `opens` says so of a call, the way goes on in the function that it runs, and not to what it is given here.
+    `skipped` are the lines of statements that are known not to have run.
 
     >>> carried(body, "loss", 14).names      # loss = f(model(x), y.argmax(1))
     ('loss', 'model', 'x')
@@ -84,7 +90,7 @@ def carried(
     use, root = flow.read_at(body, name, line)
     if use is None:
         return Carried()
-    walk = _Walk(body, flow, enabled, opens or _never)
+    walk = _Walk(body, flow, enabled, opens or _never, skipped)
     if root is not None:
         walk.enter(Definition(use, (root,)))
     else:
@@ -121,8 +127,9 @@ def _attached(statement: ast.stmt) -> list[str] | None:
 class _Walk:
     """A breadth-first walk from a value to the definitions behind it."""
 
-    def __init__(self, body: Body, flow: Flow, enabled: frozenset[int], opens: Opens) -> None:
+    def __init__(self, body: Body, flow: Flow, enabled: frozenset[int], opens: Opens, skipped: frozenset[int]) -> None:
         self._body = body
+        self._skipped = skipped
         self._opens = opens
         self._enabled = enabled
         self._flow = flow
@@ -156,6 +163,8 @@ class _Walk:
 
     def _visit(self, definition: Definition) -> None:
         spot = definition.spot
+        if spot.node.lineno in self._skipped:
+            return
         if definition.freezes:
             self._add(FROZEN, spot.node, spot.node)
             return

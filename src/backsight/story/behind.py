@@ -61,7 +61,8 @@ class Way:
             self._seen.add(key)
             inner: list[Section] = []
             here = replace(section, goals=(read,))  # of a tuple that a call returns, the part that is read here
-            found = carried(section.body, *read, section.enabled, partial(self._opens, here, inner))
+            opens = partial(self._opens, here, inner)
+            found = carried(section.body, *read, section.enabled, opens, section.skipped)
             yield section, found, behind
             stored = [each for name in sorted(found.entering) for each in behind_attribute(section, name)]
             for each in (*inner, *_giver(self._failure, section, found.entering), *stored):

@@ -12,7 +12,7 @@ import torch
 
 from backsight.source import Body, Place, assignments, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, uses
+from backsight.source.bindings import bound, parameters_of, uses
 from backsight.source.body import (
     callee,
     calls_in,
@@ -25,6 +25,7 @@ from backsight.source.body import (
 from backsight.source.cut_rules import Kind, grad_mode, rule_of
 from backsight.source.definitions import gathers, values_of
 from backsight.source.edits import OR, alternatives, change, marks_of, move, put, remove, unwrap, without_marks, write
+from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.asked import asked
 from backsight.story.attached import (
@@ -88,6 +89,8 @@ def fix(
             name = getattr(cut.section.body.node, "name", "")
             other = f"Remove @{cut.cut.expression} from {name}{remove(place)}, {OR}or "
         body, asking = read_at(derivative)
+        if not cut.around and _is_given(body, asking):
+            return f"{other[: other.index(OR) - 2]}: a derivative needs a graph even when nothing is trained."
         known = trains is not None if derivative is None else body is not None and asking is not None
         if ungraded != text:
             other += f"write `{ungraded}` on line {place.line}{anew if known else ''}, and "
@@ -103,6 +106,14 @@ def fix(
         return f"{other}{why}" if other else f"{why[0].upper()}{why[1:]}"
     mend = mended(cut, *further)
     return f"{mend.edit}{mend.why} {silenced(loss)}"
+
+
+def _is_given(body: Body | None, asking: ast.stmt | None) -> bool:
+    """Whether a function takes the derivative of what it was given: that has no graph by then."""
+    call = next((each for each in calls_in(asking) if is_gradient_call(each)), None)
+    of = next(iter(call.args), None) if isinstance(call, ast.Call) else None
+    name = dotted(of) or ""
+    return body is not None and name in parameters_of(body.node) and not assignments(body, name)
 
 
 def mended(cut: CutOff, *further: CutOff) -> Mend:

@@ -15,7 +15,7 @@ import numpy
 import torch
 
 from backsight.source import Cut, Place, statement_at
-from backsight.source.bindings import spots, uses
+from backsight.source.bindings import uses
 from backsight.source.body import (
     SCOPES,
     Body,
@@ -30,7 +30,6 @@ from backsight.source.body import (
 )
 from backsight.source.cut_rules import Kind, carriers, rule_of
 from backsight.story.behind import Read, Way, comes_of
-from backsight.story.evaluated import truth_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_leaf, needs_gradient
 from backsight.story.modes import Disabled, disabled_by, enabled_within, in_force, is_sure
@@ -150,7 +149,7 @@ def cuts(
         before = (*behind.before, behind.cut) if isinstance(behind, CutOff) else ()
         if any(trained.carries(section.value(name)) for name in carried.names):
             arrived.update(before[-1:])
-        for cut in (each for each in carried.cuts if not _is_skipped(section, each)):
+        for cut in carried.cuts:
             called = section.call if cut.kind == "gradient" else None  # each call may ask for a graph, or not
             key = (cut.place.file, cut.place.line, cut.expression, called)
             if key not in found:
@@ -214,15 +213,6 @@ def choices(failure: Failure, starts: Sequence[Section], of: Sequence[torch.Tens
                     if comes_of(failure, section, [each], of):
                         yield replace(found, operand=each[0])
                         break
-
-
-def _is_skipped(section: Section, cut: Cut) -> bool:
-    """Whether a condition has kept a statement from running, in a function that has returned: `if self.frozen:`."""
-    spot = next((each for each in spots(section.body.node) if section.body.place(each.node) == cut.place), None)
-    for arm, label in spot.arms if spot is not None and section.level is None else ():
-        if isinstance(arm, ast.If) and truth_of(section, arm.test) is (label != "body"):
-            return True
-    return False
 
 
 def around(stack: Sequence[tuple[Level, int]], by: str = "no_grad") -> list[CutOff]:

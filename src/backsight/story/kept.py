@@ -18,7 +18,7 @@ from backsight.source import (
     statement_at,
 )
 from backsight.source.bindings import Use, uses
-from backsight.source.body import Body, body_around, dotted, statements
+from backsight.source.body import Body, body_around, callee, calls_in, dotted, statements
 from backsight.source.keeping import Keeping, decorator_that_keeps
 from backsight.story.carrier import WRITES, Carrier, Kind
 from backsight.story.case import Case, runs_first
@@ -125,6 +125,9 @@ def _detaches(level: Level, name: str) -> bool:
 def held(case: Case) -> Iterator[Carrier]:
     """What an attribute or a container holds of this graph, which it got once, where there was none, or for good."""
     joint = joint_of(case)
+    replaced = _entries_replaced(case, joint) if joint is not None else None
+    if replaced is not None and len(replaced.alike) > 1:
+        yield replaced
     at = joint.holder if joint else ""
     root = next((index for index, _ in case.graph.root_edges), -1)
     for path, node in sorted(case.held, key=lambda each: each[0] != at):
@@ -219,7 +222,8 @@ def by_joint(case: Case) -> Iterator[Carrier]:
     level = case.failure.user
     if joint is None or level is None:
         return
-    yield from (found for found in (_passed_on(case, joint), _one_element(case, joint)) if found is not None)
+    told = (_passed_on(case, joint), _one_element(case, joint), _entries_replaced(case, joint))
+    yield from (found for found in told if found is not None)
     body, statement = read_at(joint.made.place if joint.made is not None and joint.old.op in WRITES else None)
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
     name = (dotted(target.value) or "") if isinstance(target, ast.Subscript) else ""
@@ -250,6 +254,29 @@ def _passed_on(case: Case, joint: Joint) -> Carrier | None:
         return None
     function = _out_of_reach(case, name, body)
     return Carrier(case, "carried", case.level, (name,), place, place, span="pass", function=function)
+
+
+def _entries_replaced(case: Case, joint: Joint) -> Carrier | None:
+    """What was made went into a container of an object's, by its own name or through a method that is given it, and
+    each pass puts something else in its place, computed from it."""
+    made, used = (each.place if each is not None else None for each in (joint.made, joint.used))
+    if joint.holder or made is None or used is None:
+        return None
+    called = {callee(each)[1] for each in calls_in(read_at(made)[1])}
+    found: dict[str, object] = {}
+    for variable in _joining(case):
+        owner, _, attribute = variable.rpartition(".")
+        if type(held_as(case.failure, variable)) not in (dict, list) or "__defaults__" in variable:
+            continue
+        known, first = held_as(case.failure, owner), next(iter(found), variable)
+        inside = (each for each in stores(case.failure, variable) if each.inside and not is_once(case, each))
+        alike = attribute == first.rpartition(".")[2] and type(known) is type(found.get(first, known))
+        if alike and any(each.place == made or each.body.name in called for each in inside):
+            found[variable] = known
+    owners, (first, *_) = (*(each.rpartition(".")[0] for each in found),), (*found, "")
+    own = any(each.place == made for each in stores(case.failure, first)) if found else False
+    found_in = Carrier(case, "carried", case.level, (first,), used, made, span="pass", own=own, alike=owners)
+    return found_in if found else None
 
 
 def _out_of_reach(case: Case, name: str, body: Body | None) -> str:

@@ -11,9 +11,19 @@ from typing import Literal
 
 import torch
 
-from backsight.source import Body, Place, assignments, calls_of, function_at, parsed, statement_at
+from backsight.source import Body, Place, assignments, calls_of, function_at, only, parsed, statement_at
 from backsight.source.bindings import spots
-from backsight.source.body import body_around, callee, calls_in, dotted, expressions, is_constant, last_name, statements
+from backsight.source.body import (
+    body_around,
+    callee,
+    calls_in,
+    dotted,
+    expressions,
+    functions,
+    is_constant,
+    last_name,
+    statements,
+)
 from backsight.source.cut_rules import grad_mode
 from backsight.source.edits import put, remove, write
 from backsight.story.evaluated import Variables, truth_of
@@ -113,6 +123,9 @@ def is_sure(level: Variables, off: Disabled) -> bool:
         return False
     if isinstance(node, ast.Call):
         told = [*node.args, *(each.value for each in node.keywords)]
+        kept = level.value(dotted(node.func) or "")
+        if not told and any(kept is each for each in (torch.no_grad, torch.inference_mode)):
+            return True
         wanted = callee(node)[1] == "inference_mode"
         if callee(node)[1] == "no_grad" or (wanted and not told):
             return True
@@ -149,13 +162,26 @@ def _is_in(block: Sequence[ast.stmt], line: int) -> bool:
 
 def _disables(body: Body, node: ast.expr, modes: Sequence[str]) -> bool | None:
     """Whether a context disables gradients, or enables them; None if it does neither. It may be held by a variable."""
-    name = dotted(node)
-    held = (statement_at(body, *each.position) for each in (assignments(body, name) if name else ()))
+    held = (statement_at(each, *at.position) for each, at in _holding(body, node))
     written = [node, *(part for each in held for part in expressions(each))]
     named = any(last_name(each.func if isinstance(each, ast.Call) else each) in modes for each in written)
     if grad_mode(node) == "on":  # within inference mode, `enable_grad` alone records nothing
         return False if named or "no_grad" in modes else None
     return True if named else None
+
+
+def _holding(body: Body, node: ast.expr) -> Iterator[tuple[Body, Place]]:
+    """The statements that give a context its value, where a variable or an attribute holds it, `with self.mode():`."""
+    name = dotted(node.func if isinstance(node, ast.Call) else node) or ""
+    for each in (body, *(functions(body.file) if name.startswith("self.") else ())):
+        yield from ((each, at) for at in (assignments(each, name) if name else ()))
+
+
+def chosen_at(body: Body, context: str) -> Place | None:
+    """Return the one statement that chooses a context which the text of its block does not show."""
+    node = parsed(context)
+    hidden = node is not None and grad_mode(node) is None
+    return only(at for _, at in _holding(body, node)) if hidden and node is not None else None
 
 
 def switches(failure: Failure) -> Iterator[Place]:

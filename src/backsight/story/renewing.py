@@ -18,7 +18,7 @@ from backsight.source import (
     read_at,
     statement_at,
 )
-from backsight.source.bindings import Use, are_alternatives, bound, spots, uses
+from backsight.source.bindings import Use, are_alternatives, bound, parameters_of, spots, uses
 from backsight.source.body import blocks, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.edits import OR, Edit, Where, change, instead, move, put, write
 from backsight.source.in_place import in_place
@@ -27,8 +27,9 @@ from backsight.source.rewriting import rewritten, simple
 from backsight.story.carrier import Carrier
 from backsight.story.case import Case
 from backsight.story.failure import Level
+from backsight.story.files import user_files
 from backsight.story.fixes import every_time, first_statement, on_lines
-from backsight.story.histories import attributes_detached, detached_as, without_history
+from backsight.story.histories import attributes_detached, begins_anew, detached_as, without_history
 from backsight.story.holders import below
 from backsight.story.joints import joint_of
 from backsight.story.recomputing import as_values, recomputed, trained_without, uncached
@@ -69,7 +70,23 @@ def _cut(found: Carrier) -> str:
         )
     if found.function:
         return _in_function(found)
-    return _all_that_is_trained(case) or _values_alone(found) or _after_step(found)
+    return _all_that_is_trained(case) or _values_alone(found) or f"{_after_step(found)}{_begun_without(found)}"
+
+
+def _begun_without(found: Carrier) -> str:
+    """The method of the object that keeps it which would let it begin anew, and which nothing calls: `lif.reset()`."""
+    level, (owner, _, attribute) = found.level, found.name.rpartition(".")
+    held = held_as(found.case.failure, owner)
+    names = {body.name for body in methods_of(type(held)) if begins_anew(body, attribute, held)} if owner else set()
+    every = calls_of(*user_files(found.case.failure)) if names else ()
+    names -= {callee(call)[1] for body, _, call in every if body.name != "__init__"}
+    if len(names) != 1:
+        return ""
+    (name,), owners = names, found.alike or (owner,)
+    call = f"for each in ({', '.join(owners)}): each.{name}()" if len(owners) > 1 else f"{owners[0]}.{name}()"
+    steps = _along(level, steps_of_pass(level, found.facts))
+    after = next((each for each in steps if each.line >= level.line), level.place)
+    return f" {OR}Or, if each {found.span} should begin anew, put there: {call}{_put(call, 'below', after)}."
 
 
 def _kept_copy(found: Carrier, dropped: Place) -> str:
@@ -333,7 +350,11 @@ def _of_container(found: Carrier) -> str:
     if _is_read_below(keeping) and case.failure.user is not None:
         level = case.failure.user
         steps = [each for each in _along(level, steps_of_pass(level)) if each.line >= level.line] or [level.place]
-        new = _cut_in(found, keeping) if not _trains_all(case, container) else ""
+        within = loop_facts(
+            read_at(keeping.place)[0], keeping.place.line
+        )  # detached, its turns would not train another
+        each_turn = within is not None and within != loop_facts(level.body, level.line)
+        new = _cut_in(found, keeping) if not (each_turn or _trains_all(case, container)) else ""
         edit = _write(keeping.place, new)
         other = f" {OR}Or write `{new}`{edit}, if no step should train through it." if new else ""
         held = held_as(case.failure, container)
@@ -342,6 +363,9 @@ def _of_container(found: Carrier) -> str:
             # it is another function's: to assign it would make a local one
             cut = cut.replace(" =", "[:] =", 1) if type(held) is list else cut
             cut = f"{container}.update({cut.partition(' = ')[2]})" if type(held) is dict else cut
+        if len(owners := _owners_alike(case, container)) > 1:
+            cut = detached_as(f"each.{container.rpartition('.')[2]}", held)
+            cut = f"for each in ({', '.join(owners)}): {cut}"
         where = f"after line {steps[0].line}, {steps[0].text}"
         return f"Detach once per step, {where}: {cut}{_put(cut, 'below', steps[0])}.{other}"
     if keeping.replaces:
@@ -355,6 +379,16 @@ def _of_container(found: Carrier) -> str:
     return (
         f"If {container} should hold the results of one step only, empty it after each step{clear}. {OR}If it should "
         f"keep older ones, put them into it detached: {_detached_at(found, keeping)}."
+    )
+
+
+def _owners_alike(case: Case, container: str) -> list[str]:
+    """The objects of one class that each keep results of this graph under the name of a container."""
+    owner, _, attribute = container.rpartition(".")
+    every = dict.fromkeys(apart(path)[0].rpartition(".") for path, node in case.held if case.is_old(node))
+    known = type(held_as(case.failure, owner))
+    return sorted(
+        each for each, _, its in every if its == attribute and each and type(held_as(case.failure, each)) is known
     )
 
 
@@ -422,8 +456,11 @@ def _too(found: Carrier, container: str) -> str:
 
 
 def _is_read_below(keeping: Keeping) -> bool:
-    """Whether the function that keeps a result reads it from there: put in detached, this step would not train it."""
+    """Whether a result is read from where it is kept, by the function that keeps it, or by others if that only puts
+    there what it is given: put in detached, this step would not train it."""
     body, statement = read_at(keeping.place)
+    if body is not None and keeping.value in parameters_of(body.node):
+        return True
     after = (each for each in statements(body.node) if statement and each.lineno > statement.lineno) if body else ()
     return any(Use(keeping.name, False) in uses(each) for each in after)
 

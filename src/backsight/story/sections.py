@@ -16,7 +16,7 @@ from backsight.naming.plain import class_dict, is_class, mro, namespace
 from backsight.naming.roots import is_library, is_ours, is_user_class
 from backsight.source import Body, Place, backward_roots, function_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, uses
+from backsight.source.bindings import bound, target_names, uses
 from backsight.source.body import as_function, callee, calls_in, dotted, expressions, statements
 from backsight.source.definitions import flow_of
 from backsight.story.evaluated import Variables, truth_of, value_of
@@ -69,6 +69,17 @@ class Section:
             if truth_of(self, call.args[0]) is True
         )
 
+    @cached_property
+    def skipped(self) -> frozenset[int]:
+        """The lines of statements that have not run: kept from it by a condition in a function that has returned,
+        `if self.frozen:`, or in a loop that had nothing to run over, as its variable tells in one that runs still."""
+        return frozenset(
+            spot.node.lineno
+            for spot in flow_of(self.body.node).spots
+            for arm, label in spot.arms
+            if (_excludes(self, arm, label) if self.level is None else _never_began(self.level, arm, label))
+        )
+
     def lines(self) -> list[int]:
         """The lines of the statements that may take part in the goals; all lines of a whole section."""
         if self.whole:
@@ -86,6 +97,15 @@ class Section:
             for node in calls_in(statement):
                 if statement is not None:
                     yield node, self.body.place(statement)
+
+
+def _excludes(section: Section, arm: ast.stmt, label: str) -> bool:
+    return isinstance(arm, ast.If) and truth_of(section, arm.test) is (label != "body")
+
+
+def _never_began(level: Level, arm: ast.stmt, label: str) -> bool:
+    names = target_names(arm.target) if isinstance(arm, ast.For) and label == "body" else frozenset()
+    return bool(names) and names.isdisjoint(level.variables)
 
 
 def sections(failure: Failure) -> Iterator[Section]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from backsight.diagnosis.errors.registry import explains, explanation
@@ -12,8 +12,8 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, is_class
-from backsight.source import Place, assignments, backward_calls, function_at, only, read_at, statement_at
-from backsight.source.bindings import assigned, parameters_of
+from backsight.source import Body, Place, backward_calls, function_at, only, read_at, statement_at
+from backsight.source.bindings import assigned, bound, parameters_of, target_names, uses
 from backsight.source.body import (
     callee,
     calls_in,
@@ -25,6 +25,7 @@ from backsight.source.body import (
     last_name,
     statements,
 )
+from backsight.source.changes import changed_memory
 from backsight.source.edits import lines_of, marks_of, on_line, put, remove, wrap, write
 from backsight.source.imports import meaning
 from backsight.source.rewriting import rewritten, simple
@@ -181,51 +182,119 @@ def _of_function(failure: Failure) -> Finding:
     lines = [shown(found[1], f"marks {name}'s backward as differentiable only once.")] if found else []
     if found:
         lines.append(shown(found[2], f"runs {name}."))
-    again = _computed_again(found[0]) if found else ""
     return explanation(
         f"{name}'s backward is marked @once_differentiable, but here its gradient is differentiated again.",
         (*lines, *_twice(failure)),
-        f"Remove line {found[1].line}, {found[1].text}{_undecorated(found[1])}, and {again}. Test it with "
-        "torch.autograd.gradgradcheck."
-        if found and again
-        else "If that backward uses only PyTorch operations on its arguments and saved tensors, remove "
-        "@once_differentiable and test it with torch.autograd.gradgradcheck. Otherwise, write the backward as a "
-        "Function of its own, or differentiate through it only once.",
+        _differentiable(*found[:2]) if found else _UNKNOWN,
         source=str(found[1]) if found else failure.source,
         exact=found is not None,
     )
 
 
-def _computed_again(cls: type) -> str:
-    """What a backward has to compute again to be differentiated: what forward has saved that is neither its input nor
-    its output has no graph. Empty where all of it has one, or where that cannot be read."""
+_UNKNOWN = (
+    "If that backward uses only PyTorch operations on its arguments and saved tensors, remove @once_differentiable and "
+    "test it with torch.autograd.gradgradcheck. Otherwise, write the backward as a Function of its own, or "
+    "differentiate through it only once."
+)
+
+
+def _differentiable(cls: type, decorator: Place) -> str:
+    """What makes a backward differentiable: what forward saves has to have a graph, and is computed again if not."""
+    rest = _rest(cls)
+    edit = _undecorated(decorator) if marks_of(rest) else ""
+    remove_it = f"Remove line {decorator.line}, {decorator.text}{edit}"
+    return f"{remove_it}, and {rest}. Test it with torch.autograd.gradgradcheck." if rest else _UNKNOWN
+
+
+def _rest(cls: type) -> str:
+    """What else a backward needs to be differentiated: what forward has saved that is neither its input nor its output
+    has no graph. Empty where all of it has one, or where that cannot be read."""
     forward, backward = (
         function_at(each.__code__) if (each := undecorated(method(cls, name))) is not None else None
         for name in ("forward", "backward")
     )
     if forward is None or backward is None:
         return ""
-    saved = next(
-        (c for s in statements(forward.node) for c in calls_in(s) if callee(c)[1] == "save_for_backward"), None
-    )
+    saves = next(((s, c) for s in forward.node.body for c in calls_in(s) if callee(c)[1] == "save_for_backward"), None)
     unpacked = next((each for each in statements(backward.node) if _unpacks(each)), None)
-    names = [dotted(each) for each in saved.args] if saved is not None else []
-    target = unpacked.targets[0] if isinstance(unpacked, ast.Assign) else None
+    if saves is None or not isinstance(unpacked, ast.Assign):
+        return ""
+    names, target = [dotted(each) for each in saves[1].args], unpacked.targets[0]
     there = [dotted(each) for each in target.elts] if isinstance(target, ast.Tuple) else [dotted(target)]
-    given, returned = parameters_of(forward.node), {text for text, _ in results_of(forward)}
-    lost = [name for name in names if name and name not in given and name not in returned]
-    made = {name: assignments(forward, name) for name in lost}
-    if names != there or unpacked is None or not lost or any(len(places) != 1 for places in made.values()):
+    kept = {*parameters_of(forward.node), *(text for text, _ in results_of(forward))}
+    lost = [name for name in names if name and name not in kept]
+    if not lost:
         return ""
-    texts = [places[0].text for places in made.values()]
-    if any("ctx" in text or "…" in text for text in texts):
-        return ""
-    code = "; ".join(texts)
     what = "an intermediate result that forward saves, has" if len(lost) == 1 else "which forward saves, have"
-    return (
-        f"below line {unpacked.lineno}, put `{code}`{put(code, 'below', backward.place(unpacked))}: "
-        f"{listed([each for each in lost if each], 3)}, {what} no graph"
-    )
+    which = f"{listed(lost, 4)}, {what} no graph"
+    them = "it" if len(lost) == 1 else "them"
+    by_hand = f"save in forward what {listed(lost, 4)} came from instead, and compute {them} again in backward"
+    made = _made_of(forward, lost, saves[0]) if names == there else None
+    inputs = [each for each in made[1] if each not in names] if made else []
+    own = {use.name for each in statements(backward.node) if each is not unpacked for use in uses(each) if use.binds}
+    own |= parameters_of(backward.node)
+    if not made or own & {*made[1], *made[2]}:
+        return f"{by_hand}: {which}"
+    code = "; ".join(made[0])
+    below = f"below line {unpacked.lineno}, put `{code}`{put(code, 'below', backward.place(unpacked))}"
+    if inputs:
+        saved = [*(each for each in names if each and each not in lost), *inputs]
+        if not {*inputs} <= _with_gradient(forward, backward):
+            return f"{by_hand}: {which}"
+        new = rewritten(forward, saves[0], {saves[1]: f"{forward.text(saves[1].func)}({', '.join(saved)})"})
+        taken = f"{', '.join(saved)}{',' * (len(saved) == 1)} = {backward.text(unpacked.value)}"
+        below = (
+            f"{on_line(forward.place(saves[0]), new)}, and on line {unpacked.lineno}, write "
+            f"`{taken}; {code}`{write(backward.place(unpacked), f'{taken}; {code}')}"
+        )
+    return f"{below}: {which}"
+
+
+def _made_of(forward: Body, names: Sequence[str], before: ast.stmt) -> tuple[list[str], list[str], set[str]] | None:
+    """The statements that compute some results of a forward, in order, the inputs that they need, and what they bind;
+    None where they cannot be run again elsewhere."""
+    every, given = [*statements(forward.node)], parameters_of(forward.node)
+    local = set[str]().union(*map(bound, every))
+    changed = {dotted(each) for one in every for each in changed_memory(one)}
+    needed, found, inputs, binds = [*names], dict[tuple[int, int], str](), set[str](), set[str]()
+    for name in needed:  # grows as we go
+        makes = [each for each in every if name in bound(each)]
+        if name in given and not makes and name not in changed:
+            inputs.add(name)
+            continue
+        one = makes[0] if len(makes) == 1 and name not in changed else None
+        if not isinstance(one, ast.Assign) or one not in forward.node.body or one.lineno >= before.lineno:
+            return None
+        value, target = one.value, one.targets[0]
+        if isinstance(value, ast.Tuple) and isinstance(target, ast.Tuple) and len(target.elts) == len(value.elts):
+            value = next(its for each, its in zip(target.elts, value.elts, strict=True) if name in target_names(each))
+        whole = value is one.value
+        text = forward.text(one) if whole else f"{name} = {forward.text(value)}"
+        if _ANEW.search(text) or "…" in text:
+            return None
+        found[one.lineno, value.col_offset] = text
+        binds |= bound(one) if whole else {name}
+        read = dict.fromkeys(each.name.partition(".")[0] for each in uses(value) if not each.binds)
+        needed += [each for each in read if each in local | given and each not in needed]
+    return [found[each] for each in sorted(found)], [each for each in _in_order(forward) if each in inputs], binds
+
+
+_ANEW = re.compile(r"rand|dropout|bernoulli|multinomial|normal|uniform|exponential|poisson|\bctx\b")
+"""What another run would compute otherwise: random numbers, and what the context holds."""
+
+
+def _in_order(body: Body) -> list[str]:
+    arguments = body.node.args if isinstance(body.node, ast.FunctionDef) else None
+    return [each.arg for each in arguments.args] if arguments is not None else []
+
+
+def _with_gradient(forward: Body, backward: Body) -> set[str]:
+    """The inputs of a forward for which its backward returns a gradient: tensors, which can be saved."""
+    returned = [each.value for each in statements(backward.node) if isinstance(each, ast.Return)]
+    value = returned[0] if len(returned) == 1 else None
+    given = value.elts if isinstance(value, ast.Tuple) else [value]
+    named = zip(_in_order(forward)[1:], given, strict=False)
+    return {name for name, each in named if not (isinstance(each, ast.Constant) and each.value is None)}
 
 
 def _unpacks(statement: ast.stmt) -> bool:

@@ -219,21 +219,32 @@ def _loop_over_parameters(found: Written) -> ast.For | None:
 
 
 def _handed_over(failure: Failure, found: Written) -> Case:
-    name, body, statement = found.label, found.level.body, found.statement
-    read = [each for each in expressions(statement) if body and body.text(each) == name]
+    name, body, statement = found.text, found.level.body, found.statement
+    read = [each for each in expressions(statement) if body and name and body.text(each) == name]
     line = rewritten(body, statement, dict.fromkeys(read, f"{name}.clone()")) if body and statement and read else ""
-    copied = write(found.level.place, line) if line else ""
-    made = made_in_place(failure, found.module, None, "") if found.module else []
-    anew = str(not_in_place(made[0])) if len(made) == 1 else ""
+    copied = f"on line {found.level.line}, write `{line}`{write(found.level.place, line)}" if line else ""
+    pass_on = f"Pass a copy: {copied}" if copied else f"Pass a copy of {found.label}, made with .clone()"
+    made = made_in_place(failure, found.module, *_receiver(found)) if found.module else []
+    where = f": line {made[0].line}, {made[0].text}{not_in_place(made[0])}" if len(made) == 1 else ""
     receiver = (
         f"{a_kind(found.module)} created with inplace=True" if found.module else "a function that modifies it in place"
     )
-    without = f"make that {found.module} without inplace=True{anew}" if found.module else "use a function that does not"
-    return Case(
-        f"hands {name} to {receiver}.",
-        "A leaf must not change: its gradient belongs to the value that the graph started from.",
-        f"Pass a copy, {name}.clone(){copied}, {OR}or {without}.",
+    without = (
+        f"make that {found.module} without inplace=True{where}" if found.module else "use a function that does not"
     )
+    return Case(
+        f"hands {found.here} to {receiver}.",
+        "A leaf must not change: its gradient belongs to the value that the graph started from.",
+        f"{pass_on}, {OR}or {without}.",
+    )
+
+
+def _receiver(found: Written) -> tuple[object, str]:
+    """The object whose attribute is called with the leaf, and that attribute: `self` and `act`, `self.act(self.w)`."""
+    text = found.level.body.text if found.level.body else ast.unparse
+    called = (dotted(each.func) for each in calls_in(found.statement) if found.text in map(text, each.args))
+    held, _, attribute = next(filter(None, called), "").rpartition(".")
+    return found.level.value(held), attribute
 
 
 def _first_value(found: Written, others: Sequence[Place]) -> Case:

@@ -24,6 +24,7 @@ from backsight.source.definitions import values_of
 from backsight.source.edits import OR, Edit, on_line, put, write
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
+from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of, message_of
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, shape_of, storage_of
@@ -435,6 +436,9 @@ def _number(mapped: Mapped) -> Finding:
     found = _read(level) if level else None
     if found is None and level is not None and _test(level) is not None:  # `if` asks for a number as well
         return _condition(mapped)
+    sliced = _sliced(level) if level is not None and found is None else None
+    if sliced is not None:
+        return _slice(mapped, *sliced)
     text = level.body.text(found) if level and level.body and found is not None else ""
     lines = [shown(level.place, "reads it as a Python number.")] if level else []
     return _told(
@@ -445,6 +449,58 @@ def _number(mapped: Mapped) -> Finding:
         level.place if level else None,
         exact=bool(text),
     )
+
+
+def _sliced(level: Level) -> tuple[ast.Slice, str] | None:
+    """A slice with a bound of one sample, and that bound: `x[start:end]`."""
+    for node in ast.walk(level.statement) if level.statement is not None else ():
+        for bound in (node.lower, node.upper) if isinstance(node, ast.Slice) and node.step is None else ():
+            read = (dotted(each) or "" for each in (expressions(ast.Expr(bound)) if bound is not None else ()))
+            name = next((each for each in read if _is_of_a_sample(level.value(each))), "")
+            if isinstance(node, ast.Slice) and name:
+                return node, name
+    return None
+
+
+def _slice(mapped: Mapped, taken: ast.Slice, name: str) -> Finding:
+    """A slice whose bounds differ from sample to sample: positions can, as long as there are as many of them."""
+    level = mapped.inner
+    body, statement = (level.body, level.statement) if level else (None, None)
+    size = _size(level, taken) if level is not None else ""
+    new, how = "", "with positions, start + torch.arange(n), where n is the same for all samples"
+    if size and taken.lower is not None and body is not None and isinstance(statement, ast.stmt):
+        positions = f"{simple(body.text(taken.lower))} + torch.arange({size})"
+        new = _with_part(body, statement, taken, positions)
+    if new and body is not None and statement is not None:
+        how = f"with positions: {on_line(body.place(statement), new)}"
+    fix = f"A slice needs its bounds as Python numbers. Index {how}."
+    if not new:
+        fix += " Where the sizes differ, take the longest and put zeros beyond each end, with torch.where."
+    title = f"{name} is one number per sample under vmap, and a slice needs the same bounds for all."
+    lines = [shown(level.place, f"slices by {name}.")] if level else []
+    return _told(mapped, title, lines, fix, level.place if level else None, exact=True)
+
+
+def _size(level: Level, taken: ast.Slice) -> str:
+    """How many entries a slice takes, `n` of `x[start : start + n]`: what is the same number for all samples."""
+    body, upper = level.body, taken.upper
+    if body is None or taken.lower is None:
+        return ""
+    if isinstance(upper, ast.Name):
+        made = values_of(body, upper.id, level.line)
+        upper = made[0] if len(made) == 1 else None
+    sides = [upper.left, upper.right] if isinstance(upper, ast.BinOp) and isinstance(upper.op, ast.Add) else []
+    others = [each for each in sides if ast.dump(each) != ast.dump(taken.lower)]
+    known = [each for each in others if type(value_of(level, each)) is int]
+    return body.text(known[0]) if len(sides) == 2 and len(others) == len(known) == 1 else ""
+
+
+def _with_part(body: Body, statement: ast.stmt, part: ast.Slice, new: str) -> str:
+    """A statement of one line with another text for a part of an index."""
+    if statement.end_lineno != statement.lineno or list(blocks(statement)):
+        return ""
+    line = body.lines[part.lineno - 1].encode()
+    return (line[: part.col_offset] + new.encode() + line[part.end_col_offset :]).decode().strip()
 
 
 def _read(level: Level) -> ast.expr | None:

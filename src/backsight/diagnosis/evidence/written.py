@@ -87,7 +87,9 @@ def written(failure: Failure, accepts: Accepts) -> Written | None:
         tensor = next((each for each in _read(level, statement) if accepts(each)), None)
     if tensor is not None:
         path = path_of(failure, tensor)
-        return Written(level, statement, path=path, tensor=tensor, module=module, callers=failure.users)
+        spelled = next(_spelling(level, statement, tensor), None)
+        text = level.body.text(spelled) if level.body is not None and spelled is not None else ""
+        return Written(level, statement, "", text, path, tensor, module, failure.users)
     name = next(filter(None, map(dotted, changed)), "")
     return Written(level, statement, name, name, module=module, callers=failure.users)
 
@@ -132,6 +134,14 @@ def _inside(failure: Failure, level: Level, accepts: Accepts) -> tuple[torch.Ten
             if is_tensor(value) and accepts(value):
                 return value, module
     return None, module
+
+
+def _spelling(level: Level, statement: ast.stmt | None, tensor: torch.Tensor) -> Iterator[ast.expr]:
+    """The expressions of a statement that are this tensor, in the function where it stands."""
+    reads = (
+        each for each in expressions(statement) if level.body and not isinstance(getattr(each, "ctx", None), ast.Store)
+    )
+    yield from (each for each in reads if value_of(level, each) is tensor)
 
 
 def _read(level: Level, statement: ast.stmt | None) -> Iterator[torch.Tensor]:

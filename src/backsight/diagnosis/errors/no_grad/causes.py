@@ -14,7 +14,7 @@ from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.reentrant import checkpointing, reentrant_call, without_reentry
 from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, listed, shaped, shown
+from backsight.diagnosis.wording import failing, if_known, listed, shaped, shown
 from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
@@ -30,6 +30,7 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, follow, method
 from backsight.story.files import calls_in_files
 from backsight.story.handed import handed
+from backsight.story.modes import chosen_at
 from backsight.story.sections import Section, methods_of, sections
 
 _PLAIN = re.compile(r"[\w.]+ = torch\.\w+\(.*[^,(]\)")
@@ -73,12 +74,20 @@ def cut_off(scene: Scene) -> Finding | None:
     blocks = all(each.cut.kind == "no_grad" for each in proven)
     if not proven or (blocks and (is_frozen or reentrant_call(scene.failure) is not None)):
         return None  # of what has no gradient anyway a block takes nothing away
-    return _of_first(scene, [each for each in scene.suspects if each.verdict or each.section.level is None], proven)
+    near = _nearest(scene)
+    among = [each for each in near if each.verdict or each.section.level is None]
+    return _of_first(scene, among, [each for each in near if each.verdict])
 
 
 def likely(scene: Scene) -> Finding | None:
     """A statement cuts histories off, and nothing speaks against it."""
-    return _of_first(scene, scene.suspects, [])
+    return _of_first(scene, _nearest(scene), [])
+
+
+def _nearest(scene: Scene) -> list[CutOff]:
+    """The suspects without those behind others which alone are enough: what is behind these has a gradient by now."""
+    enough = {each.cut for each in scene.suspects if each.arrives}
+    return [each for each in scene.suspects if enough.isdisjoint(each.before)]
 
 
 def _of_first(scene: Scene, among: Sequence[CutOff], proven: list[CutOff]) -> Finding | None:
@@ -256,6 +265,7 @@ def _steps(suspect: CutOff, certainty: Certainty | None, derivative: bool = Fals
     weighed = suspect.operand and suspect.verdict and not suspect.seen
     had = f" {_attached(suspect)}" if weighed else ""
     if suspect.cut.kind == "no_grad" and (suspect.inside or not suspect.seen):
+        yield from filter(None, [if_known(chosen_at(suspect.section.body, suspect.cut.expression), "chooses it.")])
         yield shown(suspect.cut.place, "disables gradients for everything inside it.", certainty)
         if suspect.enabled is not None:
             yield shown(suspect.enabled, "enables gradients, but does not end inference mode.", certainty)

@@ -10,6 +10,7 @@ from backsight.diagnosis.errors.remedies import (  # noqa: F401  # each enters i
     entries,
     functions,
     kernels,
+    lazy,
     resuming,
     tensors,
     transforms,
