@@ -21,9 +21,9 @@ class Program:
         self.outcomes = outcomes
         self.ran: list[str] = []
 
-    def fault(self, title: str, *lines: str, is_error: bool = True, severity: str = "error") -> Fault:
+    def fault(self, title: str, *lines: str, explains: bool = True, severity: str = "error") -> Fault:
         edits = tuple((self.writing(line),) for line in lines)
-        return Fault("BS201", severity, title, "train.py:1", "start", edits, is_error)
+        return Fault("BS201", severity, title, "train.py:1", "start", edits, explains)
 
     def writing(self, line: str) -> Edit:
         return write(lines_of(str(self.file), 1), line)
@@ -43,7 +43,7 @@ def program(tmp_path: Path) -> Program:
 
 
 def ended(*faults: Fault, status: int | None = 0) -> Outcome:
-    return Outcome(1 if any(each.is_error for each in faults) else status, faults, 3, "", 1.0)
+    return Outcome(1 if any(each.explains for each in faults) else status, faults, 3, "", 1.0)
 
 
 def line_of(found: Tried | None) -> str:
@@ -74,7 +74,7 @@ def test_an_error_that_comes_again_further_down_is_another(program: Program) -> 
 
 
 def test_a_change_after_which_something_is_found_is_taken_only_if_there_is_no_better_one(program: Program) -> None:
-    silent = program.fault("nothing trains", is_error=False, severity="warning")
+    silent = program.fault("nothing trains", explains=False, severity="warning")
     start = ended(program.fault("x", "idle", "good"))
     program.outcomes = {"idle": ended(silent), "good": ended()}
     assert line_of(program.searched(start)) == "good"
@@ -83,15 +83,23 @@ def test_a_change_after_which_something_is_found_is_taken_only_if_there_is_no_be
     assert line_of(found) == "idle" and found is not None and not found.is_clean
 
 
+def test_a_warning_that_is_explained_is_not_what_ended_the_run(program: Program) -> None:
+    warned = program.fault("a warning", "quiet", severity="note")
+    program.outcomes = {"good": ended(warned, status=0)}
+    start = Outcome(1, (warned, program.fault("x", "good")), None, "", 1.0)
+    program.outcomes["good"] = Outcome(0, (warned,), 3, "", 1.0)
+    assert line_of(program.searched(start)) == "good"
+
+
 def test_a_change_that_breaks_a_program_is_none(program: Program) -> None:
-    silent = program.fault("nothing trains", "broken", is_error=False)
+    silent = program.fault("nothing trains", "broken", explains=False)
     program.outcomes = {"broken": ended(status=1)}
     assert program.searched(ended(silent)) is None
 
 
 def test_a_change_that_mends_a_silent_fault_and_brings_another_is_none(program: Program) -> None:
-    silent = program.fault("nothing trains", "other", is_error=False)
-    program.outcomes = {"other": ended(program.fault("half trains", is_error=False))}
+    silent = program.fault("nothing trains", "other", explains=False)
+    program.outcomes = {"other": ended(program.fault("half trains", explains=False))}
     assert program.searched(ended(silent)) is None
 
 

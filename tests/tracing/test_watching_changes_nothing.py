@@ -411,3 +411,19 @@ def test_an_array_is_forgotten_with_its_memory_and_a_newer_one_there_is_not(leve
             assert level not in ("exact", "nonfinite") or watch.severed(torch.from_numpy(second))
             del second
         assert not watch._log.flow._arrays and not watch._log.flow._pointers
+
+
+@pytest.mark.parametrize("level", ["exact", "lines", "calls"])
+def test_a_view_that_is_changed_under_no_grad_keeps_its_history_unasked(level: str) -> None:
+    # To ask for it would raise: the view was made while autograd recorded, and changed while it did not.
+    weight = nn.Parameter(torch.zeros(6))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with watched(level):
+            view = weight.view(2, 3)
+            with torch.no_grad():
+                view[:, 1] += 1.0
+                view[:, 2:] += 2.0
+                view.mul_(2.0)
+            taken = nn.Parameter(view.view(-1))
+    assert taken.tolist() == [0, 2, 4, 0, 2, 4]

@@ -40,7 +40,7 @@ def fix(words: Sequence[str], *, write: bool = False, seconds: float | None = No
         say("backsight: nothing to fix")
         return 0
     patience = seconds if seconds is not None else 2 * first.seconds + 30
-    if not any(fault.edits for fault in first.faults):
+    if not any(fault.edits for fault in ([first.failure] if first.failure else first.silent)):
         say("", f"backsight: {_nothing_to_try(first)}")
         return 1
     say(
@@ -51,6 +51,9 @@ def fix(words: Sequence[str], *, write: bool = False, seconds: float | None = No
     )
     search = Search(partial(_try, words, patience), most, _tell)
     found = search.from_(first)
+    if found is None and not search.runs:
+        say("", "backsight: the change does not fit the program as it stands, so there is none to try")
+        return 1
     if found is None:
         say("", f"backsight: none of {counted(search.runs, 'change')} helped; the explanation above is all there is")
         return 1

@@ -32,8 +32,8 @@ class Fault:
     at: str
     statement: str
     edits: tuple[Alternative, ...]
-    is_error: bool
-    """Whether it explains the error that ended the run."""
+    explains: bool
+    """Whether it explains an error, or a warning, and was not found in a training that goes on."""
 
     def is_like(self, other: Fault) -> bool:
         """Whether it is the same fault; lines may have moved."""
@@ -57,18 +57,19 @@ class Outcome:
     seconds: float
 
     @property
-    def failure(self) -> Fault | None:
-        """The explained error that ended it."""
-        return next((each for each in self.faults if each.is_error), None)
+    def failed(self) -> bool:
+        return self.status not in (0, None)
 
     @property
-    def failed(self) -> bool:
-        return self.status not in (0, None) or self.failure is not None
+    def failure(self) -> Fault | None:
+        """What explains the error that ended it: nothing is explained after that."""
+        explained = [each for each in self.faults if each.explains]
+        return explained[-1] if self.failed and explained else None
 
     @property
     def silent(self) -> tuple[Fault, ...]:
-        """What was found in a training that went on; notes are no faults."""
-        return tuple(each for each in self.faults if not each.is_error and each.severity != "note")
+        """What else was found; notes are no faults."""
+        return tuple(each for each in self.faults if each is not self.failure and each.severity != "note")
 
 
 def run(words: Sequence[str], texts: Mapping[str, str], seconds: float | None, *, shown: bool = False) -> Outcome:

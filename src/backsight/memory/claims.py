@@ -17,7 +17,7 @@ from backsight.memory.ledger import Kind
 from backsight.memory.tensors import address_of, all_tensors, named_tensors, parts_of, tensors_of
 from backsight.naming import search
 from backsight.runs.unlisted import Unlisted
-from backsight.tape import no_torch_function
+from backsight.tape import is_mended, made_by, no_torch_function
 
 NAMED = 40
 """Tensors whose variables are looked for."""
@@ -105,7 +105,7 @@ class Claims:
         """Claim what a model is called with and nothing computed."""
         with no_torch_function():
             for tensor in tensors_of(arguments):
-                if tensor.grad_fn is None and id(tensor) not in self._names:
+                if made_by(tensor) is None and not is_mended(tensor) and id(tensor) not in self._names:
                     self._claim(tensor, "inputs", "")
 
     def variables(self) -> None:

@@ -11,7 +11,7 @@ import torch
 from backsight.naming import Name, Search, search
 from backsight.naming.plain import class_qualname
 from backsight.snapshot.overwritten import Approximation, approximations, by_node, live_results
-from backsight.tape import Graph, capture, no_torch_function
+from backsight.tape import Graph, capture, made_by, no_torch_function
 from backsight.tape.saved import memory
 
 
@@ -121,8 +121,8 @@ def _described(tensor: torch.Tensor, keepers: Keepers, complete: bool) -> Name:
         return _unnamed(f"held by no variable: shares its memory with {keepers.named_memory[storage]}")
     if storage in keepers.saved_memory:
         return _unnamed(f"held by no variable: {keepers.saved_memory[storage]}")
-    if tensor.grad_fn is not None:
-        return _unnamed(f"held by no variable: a temporary, made by {type(tensor.grad_fn).__name__}")
+    if (node := made_by(tensor)) is not None:
+        return _unnamed(f"held by no variable: a temporary, made by {type(node).__name__}")
     return _unnamed("held by no variable" if complete else "no variable found; there were too many objects to see all")
 
 

@@ -25,7 +25,15 @@ def made_in(graph: Graph, value: object) -> list[int]:
 def results_in(value: object) -> list[torch.Tensor]:
     """Return the tensors in `value` that were computed with a history, not leaves."""
     with no_torch_function():
-        return [t for t in tensors_in(value) if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+        return [t for t in tensors_in(value) if isinstance(t, torch.Tensor) and _maker(t) is not None]
+
+
+def _maker(tensor: torch.Tensor) -> Any:
+    """The node that made a tensor; None where autograd refuses to say: of a view, changed under another mode."""
+    try:
+        return tensor.grad_fn
+    except RuntimeError:
+        return None
 
 
 def results_of_object(value: Any) -> list[torch.Tensor]:
@@ -45,7 +53,7 @@ def node_of(graph: Graph, tensor: torch.Tensor) -> int | None:
 def identified(tensor: torch.Tensor) -> tuple[int, int] | None:
     """Return what tells the node that made a tensor from all others, as `graph.identities` has it; None for a leaf."""
     with no_torch_function():
-        node = tensor.grad_fn
+        node = _maker(tensor)
     return (identity(node), sequence_number(node)) if node is not None else None
 
 
@@ -56,7 +64,7 @@ def results_held(frames: Sequence[FrameType]) -> list[tuple[torch.Tensor, Name]]
     """
     found = search((), frames=frames, collect=(torch.Tensor,), where=requires_grad).found
     with no_torch_function():
-        held = [(t, name) for t, name in found if isinstance(t, torch.Tensor) and t.grad_fn is not None]
+        held = [(t, name) for t, name in found if isinstance(t, torch.Tensor) and _maker(t) is not None]
     return [(t, name) for t, name in held if not name.path.endswith("._base")]
 
 

@@ -147,6 +147,14 @@ def is_mended(tensor: torch.Tensor) -> bool:
     return base is not None and base.requires_grad and bool(version(tensor))
 
 
+def made_by(tensor: torch.Tensor) -> Any:
+    """Return the node that made a tensor; None for a leaf, and for a view whose history autograd would have to mend.
+
+    To ask for that changes the graph, and raises where the view and the change were not under one mode.
+    """
+    return None if is_mended(tensor) else grad_fn(tensor)
+
+
 def is_leaf(tensor: torch.Tensor) -> bool:
     """Whether `tensor` requires a gradient and nothing made it; a view of what was modified in place counts as made."""
     return tensor.requires_grad and not is_mended(tensor) and tensor.is_leaf

@@ -26,6 +26,7 @@ from backsight.tape import (
     can_read,
     forward_class,
     is_captured,
+    made_by,
     no_torch_dispatch,
     no_torch_function,
     sequence_number,
@@ -224,7 +225,7 @@ class Births:
         else:
             self._tell_lost(backward, marks, [])
         self.settle()  # while what the graph has saved is there to be looked at
-        starts = [t.grad_fn for t in given if t.grad_fn is not None]
+        starts = [node for t in given if (node := made_by(t)) is not None]
         if not starts:
             return lambda: None
         nodes = walk(starts).nodes

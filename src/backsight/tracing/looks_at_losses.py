@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from backsight.tape import made_by
 from backsight.tape.ops import op_name
 from backsight.tracing.looks_at_values import as_fraction
 from backsight.tracing.peculiar import FEWEST, Call, Said, bounds, can_read, looks
@@ -131,7 +132,7 @@ def _multiplied(call: Call) -> None:
 def _is_divergence(tensor: torch.Tensor) -> bool:
     """Whether a tensor adds up an exponential, a square, and what stands in the exponential."""
     names: list[str] = []
-    nodes: list[Any] = [tensor.grad_fn]
+    nodes: list[Any] = [made_by(tensor)]
     for node in nodes:  # grows as we go
         name = op_name(type(node).__name__)
         names.append(name)

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from backsight.tape import made_by
 from backsight.tracing.peculiar import FEWEST, Call, Kind, Said, bounds, can_read, looks
 
 
@@ -30,7 +31,7 @@ def _taken(call: Call) -> Said | None:
     if padded is not None and type(index) in (tuple, int):
         return _last_of_padded(call, index, *padded)
     made = call.book.finite.of(index) if index is not None else None
-    if made is not None and tensor.grad_fn is not None:
+    if made is not None and made_by(tensor) is not None:
         call.other = made[0]
         return "hidden", True, (made[1],)
     return _by_mask(tensor, index)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from backsight.tape import no_torch_function
+from backsight.tape import is_leaf, made_by, no_torch_function
 from backsight.tape.rows import dtype_name
 from backsight.tracing._torch import next_number
 from backsight.tracing.births import Births
@@ -83,7 +83,7 @@ class Notes:
         if meetings.is_new(site):
             with no_torch_function():
                 meetings.note(site, name, args, kwargs)
-                if type(result) is torch.Tensor and (node := result.grad_fn) is not None:
+                if type(result) is torch.Tensor and (node := made_by(result)) is not None:
                     self.log.sites.results.setdefault(site, set()).add(node.name())
         return site
 
@@ -126,8 +126,8 @@ class Notes:
         if not issubclass(type(given), torch.Tensor) or not issubclass(type(call.args[0]), torch.Tensor):
             return
         leaf = self.log.changes.aliased(call.args[0])
-        results = given.requires_grad and not given.is_leaf
-        if (results or flow.cuts(given)) and leaf.requires_grad and leaf.is_leaf:
+        results = given.requires_grad and not is_leaf(given)
+        if (results or flow.cuts(given)) and is_leaf(leaf):
             site = self.site(call)
             cut = Cut("data", op, site, _FILLS[op], "")
             flow.fill(leaf, cut)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from backsight.tape import made_by
 from backsight.tape.saved import is_readable
 from backsight.tracing.axis_numbers import AxisNumbers
 from backsight.tracing.kept_axes import PLAIN
@@ -189,7 +190,7 @@ class Orders:
         leaves = name in _LEAVES or (name == "getitem" and len(args) > 1 and type(args[1]) is int)
         if leaves and args and type(args[0]) in PLAIN and args[0].dim():
             moved = self._moved.get(self._numbers.of(args[0])[0])
-            if moved is not None and args[0].grad_fn is None:
+            if moved is not None and made_by(args[0]) is None:
                 self._leave(moved.order)
 
     def _leave(self, key: int) -> None:

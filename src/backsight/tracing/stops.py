@@ -8,7 +8,15 @@ from typing import Any
 
 import torch
 
-from backsight.tape import forward_class, is_captured, no_torch_dispatch, no_torch_function, sequence_number, unnumbered
+from backsight.tape import (
+    forward_class,
+    is_captured,
+    made_by,
+    no_torch_dispatch,
+    no_torch_function,
+    sequence_number,
+    unnumbered,
+)
 from backsight.tape.ops import op_name
 from backsight.tape.rows import dtype_name
 from backsight.tape.saved import is_readable
@@ -38,7 +46,7 @@ class Stops:
 
     def before_backward(self, roots: Any) -> Callable[[], None] | None:
         """Look at the gradients of a backward that begins; return what ends that."""
-        starts = [r.grad_fn for r in (roots if isinstance(roots, list | tuple) else (roots,)) if _is_result(r)]
+        starts = [made_by(r) for r in (roots if isinstance(roots, list | tuple) else (roots,)) if _is_result(r)]
         if not starts or is_captured():
             return None
         self.wanted = False
@@ -79,7 +87,7 @@ class Stops:
 
 
 def _is_result(value: Any) -> bool:
-    return issubclass(type(value), torch.Tensor) and value.grad_fn is not None
+    return issubclass(type(value), torch.Tensor) and made_by(value) is not None
 
 
 def _is_zero(tensor: torch.Tensor) -> bool | None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from backsight.tape import is_mended, made_by
 from backsight.tracing.axis_numbers import AxisNumbers
 from backsight.tracing.kept_axes import PLAIN
 from backsight.tracing.program import innermost
@@ -111,4 +112,4 @@ def _held(known: dict[int, Any], tensor: Any) -> Any:
 
 
 def _is_leaf(tensor: torch.Tensor) -> bool:
-    return tensor.grad_fn is None
+    return made_by(tensor) is None and not is_mended(tensor)

@@ -1,5 +1,5 @@
 # code: BS201
-# variable: store.places
+# variable: demand.store.places
 # cause: self.store.put(item, self.cell(torch.cat([self.store.take(item), x])[None], self.store.take(item)[None])[0])
 # fix: detach
 import torch
