@@ -14,7 +14,7 @@ from backsight.tape.rows import dimensions, dtype_name
 from backsight.text import counted as counted
 from backsight.text import listed as in_words
 from backsight.text import numbered as numbered
-from backsight.tracing import Line, current
+from backsight.tracing import Line, current, is_watched
 
 
 def shown(place: Place | Line, says: str, certainty: Certainty | None = None) -> Evidence:
@@ -82,7 +82,7 @@ def unwatched() -> tuple[str, ...]:
 
 def lost(what: str) -> str:
     """Say that something cannot be known anymore, and what would have seen it, where that does not run already."""
-    return f"{what} is no longer known{'' if current() else ': `backsight run` would have seen it'}."
+    return f"{what} is no longer known{'' if is_watched() else ': `backsight run` would have seen it'}."
 
 
 def operations_were(number: int) -> str:

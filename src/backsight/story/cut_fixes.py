@@ -24,7 +24,19 @@ from backsight.source.body import (
 )
 from backsight.source.cut_rules import Kind, grad_mode, rule_of
 from backsight.source.definitions import gathers, values_of
-from backsight.source.edits import OR, alternatives, change, marks_of, move, put, remove, unwrap, without_marks, write
+from backsight.source.edits import (
+    OR,
+    alternatives,
+    change,
+    marks_of,
+    move,
+    on_line,
+    put,
+    remove,
+    unwrap,
+    without_marks,
+    write,
+)
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.asked import asked
@@ -427,6 +439,14 @@ def _of_decorator(cut: CutOff) -> Mend:
 
 def _of_block(cut: CutOff) -> str:
     expression = cut.cut.expression
+    drawn = parsed(expression) if _is_alone(cut) else None
+    if isinstance(drawn, ast.Call) and callee(drawn)[1] == "sample":
+        body, statement = cut.section.body, statement_at(cut.section.body, *cut.cut.place.position)
+        names = (n.func for n in calls_in(statement) if ast.unparse(n) == ast.unparse(drawn))
+        new = {each: f"{body.text(each).removesuffix('sample')}rsample" for each in names}
+        line = rewritten(body, statement, new) if statement is not None and new else ""
+        how = f": {on_line(cut.cut.place, line)}" if line else ""
+        return f"Draw with rsample(), where the distribution has it, as sample() disables gradients{how}"
     if _is_alone(cut):
         return (
             f"Compute {expression} with gradients enabled: look for a block around it, or one that was never left, and "

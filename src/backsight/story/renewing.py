@@ -20,23 +20,23 @@ from backsight.source import (
 )
 from backsight.source.bindings import Use, are_alternatives, bound, parameters_of, spots, uses
 from backsight.source.body import blocks, body_around, callee, calls_in, dotted, expressions, statements
-from backsight.source.edits import OR, Edit, Where, change, instead, move, put, write
+from backsight.source.edits import OR, change, instead, move, put, write
 from backsight.source.in_place import in_place
 from backsight.source.keeping import Keeping
 from backsight.source.rewriting import rewritten, simple
+from backsight.story.beginning import along, begun_without, putting, trained_start, value_under, writing
 from backsight.story.carrier import Carrier
 from backsight.story.case import Case
 from backsight.story.failure import Level
-from backsight.story.files import user_files
 from backsight.story.fixes import every_time, first_statement, on_lines
-from backsight.story.histories import attributes_detached, begins_anew, detached_as, without_history
+from backsight.story.histories import attributes_detached, detached_as, without_history
 from backsight.story.holders import below
 from backsight.story.joints import joint_of
 from backsight.story.recomputing import as_values, recomputed, trained_without, uncached
 from backsight.story.sections import function_called, methods_of, run_by
 from backsight.story.stepping import optimizer_steps, steps_of_pass
 from backsight.story.stores import apart, held_as, stores
-from backsight.text import as_code, listed
+from backsight.text import listed
 from backsight.tracing import Line
 
 
@@ -57,7 +57,7 @@ def _cut(found: Carrier) -> str:
     if found.waits is not None:
         end, cut = found.waits.end or found.waits.line, detached(found)
         where = f"below line {end}, where {found.level.function}() goes on"
-        return f"Put `{cut}` {where}{_put(cut, 'below', found.waits)}."
+        return f"Put `{cut}` {where}{putting(cut, 'below', found.waits)}."
     leaf = next((each for each in case.graph.leaves if each.owner and each.name == f"{name} (overwritten)"), None)
     if leaf is not None and found.stored is not None:
         body, statement = read_at(found.stored)
@@ -70,23 +70,8 @@ def _cut(found: Carrier) -> str:
         )
     if found.function:
         return _in_function(found)
-    return _all_that_is_trained(case) or _values_alone(found) or f"{_after_step(found)}{_begun_without(found)}"
-
-
-def _begun_without(found: Carrier) -> str:
-    """The method of the object that keeps it which would let it begin anew, and which nothing calls: `lif.reset()`."""
-    level, (owner, _, attribute) = found.level, found.name.rpartition(".")
-    held = held_as(found.case.failure, owner)
-    names = {body.name for body in methods_of(type(held)) if begins_anew(body, attribute, held)} if owner else set()
-    every = calls_of(*user_files(found.case.failure)) if names else ()
-    names -= {callee(call)[1] for body, _, call in every if body.name != "__init__"}
-    if len(names) != 1:
-        return ""
-    (name,), owners = names, found.alike or (owner,)
-    call = f"for each in ({', '.join(owners)}): each.{name}()" if len(owners) > 1 else f"{owners[0]}.{name}()"
-    steps = _along(level, steps_of_pass(level, found.facts))
-    after = next((each for each in steps if each.line >= level.line), level.place)
-    return f" {OR}Or, if each {found.span} should begin anew, put there: {call}{_put(call, 'below', after)}."
+    rest = f"{_after_step(found)}{begun_without(found)}"
+    return _all_that_is_trained(case) or trained_start(found) or _values_alone(found) or rest
 
 
 def _kept_copy(found: Carrier, dropped: Place) -> str:
@@ -97,7 +82,7 @@ def _kept_copy(found: Carrier, dropped: Place) -> str:
         return ""
     if found.inner in (dotted(callee(call)[0]), *map(dotted, call.args)):
         new = f"{found.inner} = {dropped.text}"
-        return f"On line {dropped.line}, write `{new}`{_write(dropped, new)}."
+        return f"On line {dropped.line}, write `{new}`{writing(dropped, new)}."
     every = {each.lineno: (dotted(callee(call)[0]), body.text(each)) for each, call in copies_dropped(body)}
     if all(name and "." in name for name, _ in every.values()):
         new = on_lines({line: f"{name} = {text}" for line, (name, text) in every.items()}, body.file)
@@ -136,27 +121,8 @@ def _in_function(found: Carrier) -> str:
         edit = instead(body, statement, new)
         return f"Keep its values alone: on line {statement.lineno}, write `{new}`{edit}."
     at, cut = min(found.read, found.stored, key=lambda each: each.line), detached(found)
-    where = f"above line {at.line}{_put(cut, 'above', at)}"
+    where = f"above line {at.line}{putting(cut, 'above', at)}"
     return f"Detach it where {found.function}() begins with it: put `{cut}` {where}."
-
-
-def _put(code: str, where: Where, at: Place) -> Edit | str:
-    """What puts a code above or below a line; nothing for one that is shortened, or said in words."""
-    return put(code, where, at) if _is_code(code) else ""
-
-
-def _write(at: Place, code: str) -> Edit | str:
-    """What writes a code at a line; nothing for one that is shortened, or said in words."""
-    body, statement = read_at(at)
-    return instead(body, statement, code) if body is not None and statement is not None and _is_code(code) else ""
-
-
-def _is_code(text: str) -> bool:
-    try:
-        ast.parse(as_code(text))
-    except (SyntaxError, ValueError, RecursionError):
-        return False
-    return True
 
 
 def detached(found: Carrier) -> str:
@@ -166,12 +132,7 @@ def detached(found: Carrier) -> str:
             detached_as(f"each.{name.rpartition('.')[2]}", held_as(found.case.failure, name)) for name in found.names
         )
         return f"for each in ({', '.join(found.alike)}): {'; '.join(cuts)}"
-    return "; ".join(detached_as(name, _value(found, name)) for name in found.names)
-
-
-def _value(found: Carrier, name: str) -> object:
-    value = found.level.value(name)
-    return value if value is not None else held_as(found.case.failure, name)
+    return "; ".join(detached_as(name, value_under(found, name)) for name in found.names)
 
 
 def _after_step(found: Carrier) -> str:
@@ -189,24 +150,17 @@ def _after_step(found: Carrier) -> str:
     often = "backward()" if is_failing and steps and not within_pass else "step"  # which comes after the loop
     if not inner and not found.own and not found.name.startswith("self."):
         if within_pass or (is_failing and not steps):
-            ends = [*filter(None, (level.place, place)), *_along(level, within_pass)]
+            ends = [*filter(None, (level.place, place)), *along(level, within_pass)]
             every = [max(ends, key=lambda each: each.line), *_instead_of(level)]
-            return f"Detach after each step: {cut}{''.join(str(_put(cut, 'below', each)) for each in every)}."
+            return f"Detach after each step: {cut}{''.join(str(putting(cut, 'below', each)) for each in every)}."
         last = max(filter(None, (level.place, place)), key=lambda each: each.line)  # the step is made within
-        where = f"below line {last.end or last.line}{_put(cut, 'below', last)}"
+        where = f"below line {last.end or last.line}{putting(cut, 'below', last)}"
         return f"Detach after each {often}: put `{cut}` {where}."
-    after = next((each for each in _along(level, within_pass) if each.line >= level.line), level.place)
+    after = next((each for each in along(level, within_pass) if each.line >= level.line), level.place)
     if often != "step":
-        where = f"below line {after.end or after.line}{but}{_put(cut, 'below', after)}"
+        where = f"below line {after.end or after.line}{but}{putting(cut, 'below', after)}"
         return f"Detach after each {often}: put `{cut}` {where}."
-    return f"Detach once per step, after line {after.line}, {after.text}{but}: {cut}{_put(cut, 'below', after)}."
-
-
-def _along(level: Level, places: Sequence[Place]) -> list[Place]:
-    """Those of some statements of a function that run whenever the line does at which it is."""
-    arms = {each.node.lineno: each.arms for each in spots(level.body.node)} if level.body is not None else {}
-    own = arms.get(level.place.line, ())
-    return [each for each in places if own[: len(arms.get(each.line, ()))] == arms.get(each.line, ())]
+    return f"Detach once per step, after line {after.line}, {after.text}{but}: {cut}{putting(cut, 'below', after)}."
 
 
 def _instead_of(level: Level) -> list[Place]:
@@ -313,12 +267,12 @@ def _begun_anew(found: Carrier) -> str:
     value, why = added_to(spot.node, name), f": {name} then begins a graph of its own."
     if outer is spot.node and value is not None:
         new = f"{name} = {body.text(value)}"
-        return f"On line {outer.lineno}, write `{new}`{_write(body.place(outer), new)}{why}"
+        return f"On line {outer.lineno}, write `{new}`{writing(body.place(outer), new)}{why}"
     first = (each.node for each in every if each.node.lineno < earlier.line and name in bound(each.node))
     zero = next((each for each in first if isinstance(each, ast.Assign) and isinstance(each.value, ast.Constant)), None)
     start = body.text(zero) if zero is not None else f"{name} = 0"
     place = body.place(outer)
-    return f"Put `{start}` above line {outer.lineno}, `{place.text}`{_put(start, 'above', place)}{why}"
+    return f"Put `{start}` above line {outer.lineno}, `{place.text}`{putting(start, 'above', place)}{why}"
 
 
 def added_to(statement: ast.stmt, name: str) -> ast.expr | None:
@@ -349,13 +303,13 @@ def _of_container(found: Carrier) -> str:
         return _put_detached(found, container, keeping) + _too(found, container)
     if _is_read_below(keeping) and case.failure.user is not None:
         level = case.failure.user
-        steps = [each for each in _along(level, steps_of_pass(level)) if each.line >= level.line] or [level.place]
+        steps = [each for each in along(level, steps_of_pass(level)) if each.line >= level.line] or [level.place]
         within = loop_facts(
             read_at(keeping.place)[0], keeping.place.line
         )  # detached, its turns would not train another
         each_turn = within is not None and within != loop_facts(level.body, level.line)
         new = _cut_in(found, keeping) if not (each_turn or _trains_all(case, container)) else ""
-        edit = _write(keeping.place, new)
+        edit = writing(keeping.place, new)
         other = f" {OR}Or write `{new}`{edit}, if no step should train through it." if new else ""
         held = held_as(case.failure, container)
         cut = detached_as(container, held)
@@ -367,7 +321,7 @@ def _of_container(found: Carrier) -> str:
             cut = detached_as(f"each.{container.rpartition('.')[2]}", held)
             cut = f"for each in ({', '.join(owners)}): {cut}"
         where = f"after line {steps[0].line}, {steps[0].text}"
-        return f"Detach once per step, {where}: {cut}{_put(cut, 'below', steps[0])}.{other}"
+        return f"Detach once per step, {where}: {cut}{putting(cut, 'below', steps[0])}.{other}"
     if keeping.replaces:
         return _put_detached(found, container, keeping)
     clear = _clearing(case.failure.user, container)
@@ -398,7 +352,7 @@ def _put_detached(found: Carrier, container: str, keeping: Keeping) -> str:
 
 def _detached_at(found: Carrier, keeping: Keeping) -> str:
     written = _cut_in(found, keeping)
-    edit = _write(keeping.place, written)
+    edit = writing(keeping.place, written)
     return f"on line {keeping.place.line}, write `{written}`{edit}" if written else "x.detach(), not x"
 
 
@@ -411,7 +365,7 @@ def _clearing(level: Level | None, container: str) -> str:
     inside = value.values() if isinstance(value, dict) else value if isinstance(value, _CONTAINERS) else ()
     if level is None or type(value) not in _CONTAINERS or any(type(each) in _CONTAINERS for each in inside):
         return ""
-    after = next((each for each in _along(level, steps_of_pass(level)) if each.line >= level.line), level.place)
+    after = next((each for each in along(level, steps_of_pass(level)) if each.line >= level.line), level.place)
     code = f"{container}.clear()"
     return f": put `{code}` below line {after.line}{put(code, 'below', after)}"
 
@@ -558,7 +512,7 @@ def _cached(found: Carrier) -> str:
     through, beside = _owners(found.case, found.nodes)
     if not through and beside:
         cut = _cut_in(found, keeping)
-        written = f"On line {keeping.place.line}, write `{cut}`{_write(keeping.place, cut)}"
+        written = f"On line {keeping.place.line}, write `{cut}`{writing(keeping.place, cut)}"
         how = written if cut else "Compute it under torch.no_grad()"
         return f"{how}: {listed(beside)} trains nothing that {value} is computed from."
     every = (every_time(body, statement, keeping.name) if body and statement else "") or uncached(keeping.place)

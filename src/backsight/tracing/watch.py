@@ -507,6 +507,11 @@ def finest() -> Level:
     return "exact" if SEES_CALLS else "lines"
 
 
+def is_watched() -> bool:
+    """Whether a watch is there, paused or not."""
+    return bool(_current)
+
+
 def current() -> Watch | None:
     """Return the innermost watch that is running and not paused, if any."""
     return next((each for each in reversed(_current) if not each.paused), None)

@@ -12,7 +12,9 @@ from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_dict, class_name, mro
 from backsight.source import Body, Place
-from backsight.source.edits import OR, instead, marks_of, without_marks
+from backsight.source.bindings import bound
+from backsight.source.body import statements
+from backsight.source.edits import OR, instead, marks_of, put, without_marks
 from backsight.story.failure import Failure
 
 
@@ -25,9 +27,8 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
     due, got = int(match["due"]), int(match["got"])
     found = applied(failure, match["node"])
     function = found.name if found else match["node"].removesuffix("Backward")
-    title = (
-        f"{function}'s backward returns {counted(got, 'gradient')}; its forward received {counted(due, 'argument')}."
-    )
+    returns = counted(got, "gradient") if found is None or _returns_any(found) else "nothing"
+    title = f"{function}'s backward returns {returns}; its forward received {counted(due, 'argument')}."
     rule = (
         "Return one value for each argument of forward after ctx, in the same order; None where no gradient is needed."
     )
@@ -47,6 +48,11 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
         fix = without_marks(fix)
         fix = f"Give {function} a {found.backward} of its own, as that of {base} fits another forward. {fix}"
     return explanation(title, tuple(lines), fix, str(place) if place else failure.source)
+
+
+def _returns_any(found: Applied) -> bool:
+    body = body_of(found.cls, found.backward)
+    return body is None or bool(returned(body))
 
 
 def _inherited(found: Applied) -> str:
@@ -84,6 +90,8 @@ def _place(found: Applied, got: int) -> Place | None:
 
 def _fix(found: Applied, due: int, got: int, rule: str) -> str:
     body = body_of(found.cls, found.backward)
+    if body is not None and not returned(body) and (ending := _ending(found, body)):
+        return ending
     statement = next((each for each in returned(body) if len(elements(each)) == got), None) if body else None
     if statement is None or body is None:
         return (
@@ -112,6 +120,26 @@ def _fix(found: Applied, due: int, got: int, rule: str) -> str:
             "gradient."
         )
     return rule
+
+
+def _ending(found: Applied, body: Body) -> str:
+    """How a backward ends that computes each gradient and returns nothing; empty where their names do not tell which
+    is whose."""
+    bound_there = {name for each in statements(body.node) for name in bound(each)}
+    pairs = zip(found.arguments, found.needed, strict=True)
+    values = [_named(name, bound_there) if needs else "None" for name, needs in pairs]
+    last = body.node.body[-1]
+    if not all(values) or not any(found.needed):
+        return ""
+    code = f"return {', '.join(values)}"
+    place = body.place(last)
+    return f"Return what it computes: put `{code}` below line {place.end or place.line}{put(code, 'beside', place)}."
+
+
+def _named(argument: str, names: set[str]) -> str:
+    """The variable for the gradient of an argument: `grad_x`, `dx`."""
+    ways = (f"grad_{argument}", f"{argument}_grad", f"d{argument}", f"d_{argument}", f"g_{argument}")
+    return next((each for each in ways if each in names), "")
 
 
 def _returning(body: Body, statement: ast.Return, values: str) -> str:

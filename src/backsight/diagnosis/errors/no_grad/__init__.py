@@ -6,8 +6,9 @@ with a history into one without is the cause. Else it is looked for in what the 
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 
@@ -30,11 +31,16 @@ from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.no_grad.within_backward import within_backward
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import described, lost, shown
+from backsight.diagnosis.wording import described, listed, lost, shown
 from backsight.findings.evidence import Fact
-from backsight.source import assignments
+from backsight.source import Place, assignments, calls_of
+from backsight.source.body import callee, calls_in, statements
+from backsight.source.edits import on_line
+from backsight.source.rewriting import rewritten
 from backsight.story.cut_fixes import silenced
 from backsight.story.failure import Failure
+from backsight.story.files import user_files
+from backsight.story.sections import sections
 
 Clue = Callable[[Scene], "Finding | None"]
 
@@ -92,21 +98,45 @@ def _unlocated(scene: Scene) -> Finding:
         evidence.append(shown(level.place, "has nothing to backpropagate through."))
     if len(made) > 1:
         evidence.append(f"If only the first of them ran, {scene.loss} is still a constant.")
+    drawn = list(_drawn(scene.failure))
+    evidence += [shown(place, "draws with sample(), which has no gradient.", "read") for place, _ in drawn]
     if scene.root is not None:
         evidence.append(f"{scene.loss}: {described(scene.root)}{_made_in(scene.root)}.")
-    evidence.append(
-        lost("Where it was detached")
-        if level is None or level.body
-        else "The source of this code is not available, so what detached it is unknown."
-    )
+    if not drawn:
+        evidence.append(
+            lost("Where it was detached")
+            if level is None or level.body
+            else "The source of this code is not available, so what detached it is unknown."
+        )
     return explanation(
         scene.title("none of its inputs does, or it was detached on the way"),
         tuple(evidence),
-        "Look between the model's output and the loss for .detach(), .item(), .data, argmax, torch.tensor(...) and "
-        f"torch.no_grad(), and for frozen parameters. {silenced(scene.loss)}",
-        source=scene.failure.source,
+        f"If {scene.loss} should train through what is drawn, draw with rsample(): "
+        f"{listed([on_line(place, new) for place, new in drawn])}. {silenced(scene.loss)}"
+        if drawn
+        else "Look between the model's output and the loss for .detach(), .item(), .data, argmax, torch.tensor(...) "
+        f"and torch.no_grad(), and for frozen parameters. {silenced(scene.loss)}",
+        source=str(drawn[0][0]) if drawn else scene.failure.source,
         exact=False,
     )
+
+
+def _drawn(failure: Failure) -> Iterator[tuple[Place, str]]:
+    """The statements of what computed the loss that call `sample()`, with `rsample()` for it, where each distribution
+    that the program makes has one."""
+    known = {name for name in torch.distributions.__all__ if name[0].isupper()}
+    files = user_files(failure)
+    made = {callee(call)[1] for _, _, call in calls_of(*files)} & known
+    if not made or not all(getattr(torch.distributions, each).has_rsample for each in made):
+        return
+    for section in sections(failure):
+        for each in statements(section.body.node):
+            calls = ((call, *callee(call)) for call in calls_in(each))
+            drawn = [(call, on) for call, on, name in calls if name == "sample" and on is not None]
+            new: dict[ast.expr, str] = {call.func: f"{section.body.text(on)}.rsample" for call, on in drawn}
+            line = rewritten(section.body, each, new) if new else ""
+            if line:
+                yield section.body.place(each), line
 
 
 def _made_in(root: torch.Tensor) -> str:

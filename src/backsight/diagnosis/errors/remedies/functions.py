@@ -241,7 +241,7 @@ def _not_a_tensor(found: Refusal, match: Match) -> Remedy | None:
     own = ((*each, callee(each[2])[0]) for each in calls if callee(each[2])[1] == "apply" and len(each[2].args) > k)
     call = only((body, at, each) for body, at, each, cls in own if (dotted(cls) or "").split(".")[-1] == one.name)
     name, back = one.arguments[k], elements(returning)[k]
-    lines = [shown(call[0].place(call[1]), f"gives it for {name}.", "read")] if call else []
+    lines = [shown(call[0].place(call[1]), f"gives it for {name}.")] if call else []
     lines.append(shown(backward.place(returning), f"returns a gradient for {name}."))
     if _is_gone_through(forward, name) or (call is not None and gathers(call[2].args[k])):
         text = f"{name} is a list: apply() sees only tensors that it is given one by one, and trains no others"

@@ -15,6 +15,7 @@ from backsight.diagnosis.errors.unused_input.allowed import allowed
 from backsight.diagnosis.errors.unused_input.anew import made_anew
 from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
+from backsight.diagnosis.errors.unused_input.constant import constant
 from backsight.diagnosis.errors.unused_input.copies import of_copies, rebound_in_loop
 from backsight.diagnosis.errors.unused_input.late import (
     computed_before_loop,
@@ -53,14 +54,14 @@ _WEIGHTS = re.compile(r"param|weight|fast|vars|theta")
 _GRADIENT = re.compile(r"\bgrad\(")
 
 
-@explains("BS204", r"appears to not have been used in the graph")
+@explains("BS204", r"(?:at index (?P<index>\d+) )?appears to not have been used in the graph")
 def unused_input(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the inputs that the output does not depend on, and say what stands in their place."""
     roots = [root for root in failure.roots if getattr(root, "requires_grad", True)]
     graph = survey(tuple(roots), frames=failure.frames).graph if roots else None
     found = _unused(failure, graph) if graph else []
     if graph is None or not found:
-        return _unlocated(failure)
+        return (constant(failure, graph, match) if graph else None) or _unlocated(failure)
     tensors, names = zip(*found, strict=True)
     output = _REDUCED.sub("", called(failure, roots[0])) or "the output"
     known = handed(failure, failure.user.value(output)) if failure.user and output.isidentifier() else None
