@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import fresh
 import pytest
@@ -75,6 +76,25 @@ def test_the_change_is_written_if_that_is_wanted(folder: Path, capsys: pytest.Ca
     assert fix(["train.py"]) == 0
     assert "nothing to fix" in capsys.readouterr().err
     assert [each.name for each in folder.iterdir() if each.is_file()] == ["train.py"]
+
+
+def test_what_was_changed_meanwhile_is_not_written_over(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, run = broken("05_inplace_residual.py", folder), trials._hidden
+    mine = script.read_text(encoding="utf-8") + "# mine\n"
+
+    def hidden(command: Sequence[str], *given: Any) -> tuple[int | None, str]:
+        script.write_text(mine, encoding="utf-8")
+        return run(command, *given)
+
+    monkeypatch.setattr(trials, "_hidden", hidden)
+    assert fix(["train.py"], write=True) == 0
+    told = capsys.readouterr()
+    assert "Nothing is written, as train.py was changed meanwhile." in told.err and told.out.startswith(
+        "--- a/train.py"
+    )
+    assert script.read_text(encoding="utf-8") == mine
 
 
 def test_the_page_shows_what_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

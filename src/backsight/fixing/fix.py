@@ -14,7 +14,7 @@ from backsight.fixing.search import Search, Tried, read
 from backsight.fixing.trial import Outcome, run
 from backsight.launch.voice import say
 from backsight.source.edits import in_words
-from backsight.text import counted, inert
+from backsight.text import counted, inert, listed
 
 _ATTEMPTS = 12
 
@@ -57,7 +57,7 @@ def fix(words: Sequence[str], *, write: bool = False, seconds: float | None = No
     if found is None:
         say("", f"backsight: none of {counted(search.runs, 'change')} helped; the explanation above is all there is")
         return 1
-    return _shown(found, words, write)
+    return _shown(found, {file: search.read[file] for file in found.texts}, words, write)
 
 
 def _try(words: Sequence[str], seconds: float, texts: Mapping[str, str]) -> Outcome:
@@ -90,8 +90,7 @@ def _came_of(tried: Tried) -> str:
     return ended if after.steps is None else f"{ended}: {counted(after.steps, 'optimizer step')}"
 
 
-def _shown(found: Tried, words: Sequence[str], write: bool) -> int:
-    before = {file: read(file) or "" for file in found.texts}
+def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write: bool) -> int:
     if found.is_clean:
         told = "With this change it runs, and nothing is found in it:"
     elif found.outcome.failed:
@@ -104,6 +103,9 @@ def _shown(found: Tried, words: Sequence[str], write: bool) -> int:
         say("", f"To write it into your files: {shlex.join(['backsight', 'fix', '--write', *words])}")
     elif found.outcome.failed:
         say("", "Nothing is written, as the program does not run yet.")
+    elif changed := [os.path.relpath(file) for file, text in before.items() if read(file) != text]:
+        say("", f"Nothing is written, as {listed(changed)} was changed meanwhile. The change is above.")
+        return 1
     else:
         for file, text in found.texts.items():
             _write(file, text)
