@@ -89,7 +89,7 @@ def test_what_was_changed_meanwhile_is_not_written_over(
         return run(command, *given)
 
     monkeypatch.setattr(trials, "_hidden", hidden)
-    assert fix(["train.py"], write=True) == 0
+    assert fix(["train.py"], write=True) == 1
     told = capsys.readouterr()
     assert "Nothing is written, as train.py was changed meanwhile." in told.err and told.out.startswith(
         "--- a/train.py"

@@ -87,7 +87,7 @@ def _came_of(tried: Tried) -> str:
     ended = f"still runs after {after.seconds:.0f} s" if after.status is None else "runs to its end"
     if after.silent:
         return f"{ended}; then found: {'; '.join(f'{each.code} {each.title}' for each in after.silent)}"
-    return ended if after.steps is None else f"{ended}: {counted(after.steps, 'optimizer step')}"
+    return ended if not after.steps else f"{ended}: {counted(after.steps, 'optimizer step')}"
 
 
 def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write: bool) -> int:
