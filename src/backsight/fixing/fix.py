@@ -33,7 +33,7 @@ def fix(words: Sequence[str], *, write: bool = False, seconds: float | None = No
         most: how many changes are tried.
 
     Returns:
-        The exit status: 0 if nothing was found or a change was, 1 if none has helped.
+        The exit status: 0 if there is nothing to fix, or with a change nothing is found anymore; else 1.
     """
     first = run(words, {}, None, shown=True)
     if not first.failed and not first.silent:
@@ -96,13 +96,14 @@ def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write:
     elif found.outcome.failed:
         told = "This change helps, and then the next error comes:"
     else:
-        told = "With this change it runs, and what is found above remains:"
+        left = listed(list(dict.fromkeys(each.code for each in found.outcome.silent)))
+        told = f"With this change it runs, but then {left} is found, as above. It may be no fix:"
     say("", told, "")
     _put("".join(_diff(file, before[file], text) for file, text in found.texts.items()))
     if not write:
         say("", f"To write it into your files: {shlex.join(['backsight', 'fix', '--write', *words])}")
-    elif found.outcome.failed:
-        say("", "Nothing is written, as the program does not run yet.")
+    elif not found.is_clean:
+        say("", "Nothing is written, as that is not the whole of it.")
     elif changed := [os.path.relpath(file) for file, text in before.items() if read(file) != text]:
         say("", f"Nothing is written, as {listed(changed)} was changed meanwhile. The change is above.")
         return 1
@@ -110,7 +111,7 @@ def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write:
         for file, text in found.texts.items():
             _write(file, text)
             say(f"backsight: written: {os.path.relpath(file)}")
-    return 1 if found.outcome.failed else 0
+    return 0 if found.is_clean else 1
 
 
 def _diff(file: str, before: str, after: str) -> str:
