@@ -26,7 +26,8 @@ stdout, signals and arguments are those of the script."""
 _FIX = """\
 Run a script as `backsight run` does, and try the fixes of what is found: the script runs again with each change, your
 files stay as they are, and the change after which it runs is printed as a diff, ready for `git apply` or --write. What
-the script writes it writes in each run. Exit status: 0 if a change was found, or nothing to fix, 1 if none helped."""
+the script writes it writes in each run. Exit status: 0 if with a change nothing is found anymore, or there is nothing
+to fix; else 1."""
 
 _RUNS = """\
 List the recordings in a folder and its subfolders. `backsight runs show` shows the latest step of a recording, or

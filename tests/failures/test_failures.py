@@ -176,10 +176,10 @@ def test_what_is_said_of_each_form_of_a_cause_is_what_was_accepted(name: str) ->
     script = Script(ROOT / f"{name}.py")
     after = text_of(told_of(script, watched=False))
     for form in script.forms:
-        finding = told(script, watched=False, form=form).finding
-        assert finding is not None and finding.code == script.head["code"], form
+        found = told(script, watched=False, form=form)
+        assert found.finding is not None and found.finding.code == script.head["code"], form
         if PINNED:
-            assert_accepted(accepted_form(script, form), others_of(str(finding), after), f"{name}, {form}")
+            assert_accepted(accepted_form(script, form), others_of(text_of(found), after), f"{name}, {form}")
 
 
 def points_at_the_failure(found: Told) -> bool:

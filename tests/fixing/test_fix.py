@@ -9,12 +9,14 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import fresh
 import pytest
 
 from backsight.fixing import fix
 from backsight.fixing import trial as trials
+from backsight.source.edits import lines_of, write
 
 BROKEN = Path(__file__).parents[2] / "examples" / "broken"
 
@@ -77,6 +79,25 @@ def test_the_change_is_written_if_that_is_wanted(folder: Path, capsys: pytest.Ca
     assert [each.name for each in folder.iterdir() if each.is_file()] == ["train.py"]
 
 
+def test_what_was_changed_meanwhile_is_not_written_over(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, run = broken("05_inplace_residual.py", folder), trials._hidden
+    mine = script.read_text(encoding="utf-8") + "# mine\n"
+
+    def hidden(command: Sequence[str], *given: Any) -> tuple[int | None, str]:
+        script.write_text(mine, encoding="utf-8")
+        return run(command, *given)
+
+    monkeypatch.setattr(trials, "_hidden", hidden)
+    assert fix(["train.py"], write=True) == 1
+    told = capsys.readouterr()
+    assert "Nothing is written, as train.py was changed meanwhile." in told.err and told.out.startswith(
+        "--- a/train.py"
+    )
+    assert script.read_text(encoding="utf-8") == mine
+
+
 def test_the_page_shows_what_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(BROKEN.parents[1])
     fix(["examples/broken/08_no_grad_item.py"])
@@ -84,6 +105,30 @@ def test_the_page_shows_what_is_told(monkeypatch: pytest.MonkeyPatch, capsys: py
     shown = "backsight tries the fix" + told.err.partition("backsight tries the fix")[2].partition("To write")[0]
     page = Path("docs", "diagnosis.md").read_text(encoding="utf-8")
     assert f"```text\n{shown.rstrip()}\n\n{told.out.rstrip()}\n```\n" in page
+
+
+def test_a_change_after_which_something_is_found_is_shown_and_not_written(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = folder / "train.py"
+    script.write_text("x = 1\n", encoding="utf-8")
+    idle = trials.Fault("BS102", "warning", "It trains nothing.", "train.py:1", "x = 1", (), False)
+    edits = (write(lines_of(str(script), 1), "x = 2"),)
+    error = trials.Fault("BS201", "error", "It fails.", "train.py:1", "x = 1", (edits,), True)
+    outcomes = {
+        "x = 1\n": trials.Outcome(1, (error,), None, "", 1.0),
+        "x = 2\n": trials.Outcome(0, (idle,), 1, "", 1.0),
+    }
+
+    def run(words: Sequence[str], texts: Mapping[str, str], *given: Any, **named: Any) -> trials.Outcome:
+        return outcomes[texts.get(str(script), "x = 1\n")]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys.modules["backsight.fixing.fix"], "run", run)
+        assert fix(["train.py"], write=True) == 1
+    told = capsys.readouterr()
+    assert "but then BS102 is found" in told.err and "Nothing is written" in told.err
+    assert "+x = 2\n" in told.out and script.read_text(encoding="utf-8") == "x = 1\n"
 
 
 def test_an_error_that_is_none_of_autograds_has_no_change_to_try(

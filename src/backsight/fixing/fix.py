@@ -14,7 +14,7 @@ from backsight.fixing.search import Search, Tried, read
 from backsight.fixing.trial import Outcome, run
 from backsight.launch.voice import say
 from backsight.source.edits import in_words
-from backsight.text import counted, inert
+from backsight.text import counted, inert, listed
 
 _ATTEMPTS = 12
 
@@ -33,7 +33,7 @@ def fix(words: Sequence[str], *, write: bool = False, seconds: float | None = No
         most: how many changes are tried.
 
     Returns:
-        The exit status: 0 if nothing was found or a change was, 1 if none has helped.
+        The exit status: 0 if there is nothing to fix, or with a change nothing is found anymore; else 1.
     """
     first = run(words, {}, None, shown=True)
     if not first.failed and not first.silent:
@@ -57,7 +57,7 @@ def fix(words: Sequence[str], *, write: bool = False, seconds: float | None = No
     if found is None:
         say("", f"backsight: none of {counted(search.runs, 'change')} helped; the explanation above is all there is")
         return 1
-    return _shown(found, words, write)
+    return _shown(found, {file: search.read[file] for file in found.texts}, words, write)
 
 
 def _try(words: Sequence[str], seconds: float, texts: Mapping[str, str]) -> Outcome:
@@ -87,28 +87,31 @@ def _came_of(tried: Tried) -> str:
     ended = f"still runs after {after.seconds:.0f} s" if after.status is None else "runs to its end"
     if after.silent:
         return f"{ended}; then found: {'; '.join(f'{each.code} {each.title}' for each in after.silent)}"
-    return ended if after.steps is None else f"{ended}: {counted(after.steps, 'optimizer step')}"
+    return ended if not after.steps else f"{ended}: {counted(after.steps, 'optimizer step')}"
 
 
-def _shown(found: Tried, words: Sequence[str], write: bool) -> int:
-    before = {file: read(file) or "" for file in found.texts}
+def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write: bool) -> int:
     if found.is_clean:
         told = "With this change it runs, and nothing is found in it:"
     elif found.outcome.failed:
         told = "This change helps, and then the next error comes:"
     else:
-        told = "With this change it runs, and what is found above remains:"
+        left = listed(list(dict.fromkeys(each.code for each in found.outcome.silent)))
+        told = f"With this change it runs, but then {left} is found, as above. It may be no fix:"
     say("", told, "")
     _put("".join(_diff(file, before[file], text) for file, text in found.texts.items()))
     if not write:
         say("", f"To write it into your files: {shlex.join(['backsight', 'fix', '--write', *words])}")
-    elif found.outcome.failed:
-        say("", "Nothing is written, as the program does not run yet.")
+    elif not found.is_clean:
+        say("", "Nothing is written, as that is not the whole of it.")
+    elif changed := [os.path.relpath(file) for file, text in before.items() if read(file) != text]:
+        say("", f"Nothing is written, as {listed(changed)} was changed meanwhile. The change is above.")
+        return 1
     else:
         for file, text in found.texts.items():
             _write(file, text)
             say(f"backsight: written: {os.path.relpath(file)}")
-    return 1 if found.outcome.failed else 0
+    return 0 if found.is_clean else 1
 
 
 def _diff(file: str, before: str, after: str) -> str:

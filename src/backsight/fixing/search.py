@@ -68,6 +68,8 @@ class Search:
     tell: Callable[[Tried], None]
     best: Tried | None = None
     runs: int = 0
+    read: dict[str, str] = field(default_factory=dict)
+    """The files that were to be edited, as they were when that was tried first."""
     _seen: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
 
     def from_(self, start: Outcome) -> Tried | None:
@@ -78,7 +80,7 @@ class Search:
     def _go_on(self, at: Tried) -> bool:
         """Whether a program was found that runs without a fault."""
         for fault, alternative in _asked(at.outcome):
-            texts = _with(alternative, at.texts)
+            texts = self._with(alternative, at.texts)
             if texts is None or (key := tuple(sorted(texts.items()))) in self._seen:
                 continue
             if self.runs == self.most:
@@ -94,6 +96,18 @@ class Search:
                 return True
         return False
 
+    def _with(self, alternative: Alternative, texts: Mapping[str, str]) -> Mapping[str, str] | None:
+        """The texts with some edits; None where they do not fit."""
+        for edit in alternative:
+            if edit.file not in self.read and (text := read(edit.file)) is not None:
+                self.read[edit.file] = text
+        before = {**self.read, **texts}
+        try:
+            after = edited(alternative, before)
+        except EditError:
+            return None
+        return {**texts, **after} if any(before[file] != text for file, text in after.items()) else None
+
 
 def _rank(tried: Tried) -> tuple[bool, int, int]:
     return tried.outcome.failed, len(tried.outcome.silent), -tried.depth
@@ -107,16 +121,6 @@ def _asked(outcome: Outcome) -> Iterator[tuple[Fault, Alternative]]:
 
 def _is_others(alternative: Alternative) -> bool:
     return any(is_library(edit.file) for edit in alternative)
-
-
-def _with(alternative: Alternative, texts: Mapping[str, str]) -> Mapping[str, str] | None:
-    """The texts with some edits; None where they do not fit."""
-    before = {edit.file: texts[edit.file] if edit.file in texts else read(edit.file) for edit in alternative}
-    try:
-        after = edited(alternative, {file: text for file, text in before.items() if text is not None})
-    except EditError:
-        return None
-    return {**texts, **after} if after != before else None
 
 
 def read(file: str) -> str | None:
