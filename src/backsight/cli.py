@@ -75,7 +75,6 @@ verify_inputs() in the same file returns them, as a tuple or by the name of what
 A function without parameters can return what to test and its inputs: (function, x, ...). Exit status: 1 if a gradient
 is wrong, 2 if a user-defined operation could not be tested, or nothing was."""
 
-
 _DIFF = """\
 Find where two trainings diverge: the first operation, forward or backward, whose inputs agree and whose result does
 not, its line in both programs, and whether they differ by rounding, by precision, or compute different things. A and B
@@ -220,9 +219,6 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
     run = commands.add_parser(
         "run", help="run a script and explain what goes wrong", description=_RUN, allow_abbrev=False
     )
-    run.usage = (
-        "backsight run [OPTION ...] SCRIPT [ARGUMENT ...]\n       backsight run [OPTION ...] -m MODULE [ARGUMENT ...]"
-    )
     run.add_argument("--quiet", "-q", action="store_true", help="print nothing if nothing is found")
     run.add_argument(
         "--notes",
@@ -270,36 +266,28 @@ def _add_run(commands: argparse._SubParsersAction[Parser]) -> None:
     run.add_argument("--values", action="store_true", help="keep every tensor of a trace whole")
     run.add_argument("--twice", action="store_true", help="run it twice: is it reproducible, and if not, why?")
     run.add_argument("--report", metavar="FILE", type=values.report, help="record, and write one HTML file at the end")
-    run.add_argument("-m", dest="module", action="store_true", help="run a module, like python -m")
-    run.add_argument(
-        "program", metavar="SCRIPT", nargs=argparse.REMAINDER, help="the script or module and its arguments"
-    )
-    run.set_defaults(parser=run)
+    _take_program(run, "run")
 
 
 def _add_fix(commands: argparse._SubParsersAction[Parser]) -> None:
     fix = commands.add_parser(
-        "fix",
-        help="try the fixes of what goes wrong, and show the one that works",
-        description=_FIX,
-        allow_abbrev=False,
-    )
-    fix.usage = (
-        "backsight fix [OPTION ...] SCRIPT [ARGUMENT ...]\n       backsight fix [OPTION ...] -m MODULE [ARGUMENT ...]"
+        "fix", help="try the fixes, and show the one that works", description=_FIX, allow_abbrev=False
     )
     fix.add_argument("--write", action="store_true", help="write the change into your files, if the script then runs")
-    fix.add_argument(
-        "--seconds",
-        type=values.seconds,
-        metavar="N",
-        help="end a trial after this long; default: twice the time of the first run and 30. One that still runs works",
-    )
+    limit = "end a trial after this long, which then works; default: twice the time of the first run and 30"
+    fix.add_argument("--seconds", type=values.seconds, metavar="N", help=limit)
     fix.add_argument("--most", type=values.count, metavar="N", default=12, help="try this many changes; default: 12")
-    fix.add_argument("-m", dest="module", action="store_true", help="run a module, like python -m")
-    fix.add_argument(
+    _take_program(fix, "fix")
+
+
+def _take_program(parser: Parser, name: str) -> None:
+    ways = (f"backsight {name} [OPTION ...] {program} [ARGUMENT ...]" for program in ("SCRIPT", "-m MODULE"))
+    parser.usage = "\n       ".join(ways)
+    parser.add_argument("-m", dest="module", action="store_true", help="run a module, like python -m")
+    parser.add_argument(
         "program", metavar="SCRIPT", nargs=argparse.REMAINDER, help="the script or module and its arguments"
     )
-    fix.set_defaults(parser=fix)
+    parser.set_defaults(parser=parser)
 
 
 def _add_runs(commands: argparse._SubParsersAction[Parser]) -> None:
@@ -423,8 +411,7 @@ def _add_verify(commands: argparse._SubParsersAction[Parser]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if not options.program:
-        options.parser.error("nothing to run: pass a script, as in `backsight run train.py`, or -m and a module")
+    _need_program(options)
     recorded = options.record or options.report
     if not recorded and (options.every is not None or (options.run is not None and not options.trace)):
         options.parser.error("--run and --every need a recording: add --record or --report")
@@ -483,14 +470,19 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _fix(options: argparse.Namespace) -> int:
-    if not options.program:
-        options.parser.error("nothing to run: pass a script, as in `backsight fix train.py`, or -m and a module")
+    _need_program(options)
     from backsight.fixing import fix
 
     words = _program(options)
     if _lacks(words[0]):
         return 2
     return fix(words, write=options.write, seconds=options.seconds, most=options.most)
+
+
+def _need_program(options: argparse.Namespace) -> None:
+    if not options.program:
+        given = f"as in `backsight {options.command} train.py`"
+        options.parser.error(f"nothing to run: pass a script, {given}, or -m and a module")
 
 
 def _program(options: argparse.Namespace) -> list[str]:

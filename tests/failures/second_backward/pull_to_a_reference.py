@@ -1,7 +1,7 @@
 # code: BS201
 # variable: pull.goal
 # cause: self.goal = goal
-# fix: write `pull = Pull(teacher(x[:8]).detach(), rate=0.3)`
+# fix: .detach()
 import torch
 from torch import nn
 
