@@ -103,7 +103,7 @@ def test_every_code_has_a_page_and_every_page_a_code() -> None:
     assert [page.stem for page in sorted((ROOT / "docs" / "codes").glob("BS*.md"))] == CODES
 
 
-_FIGURES = re.compile(r"\d[\d.,]*(e[+-]?\d+)?( kB)?|[▁▂▃▄▅▆▇█]+")
+_FIGURES = re.compile(r"\d[\d.,]*(e[+-]?\d+)?( kB)?|[·▁▂▃▄▅▆▇█]+")
 
 
 _TIMES = re.compile(r"(<!-- backsight: docs/first_profile\.py -->\n+```text\n).*?```", re.DOTALL)

@@ -454,7 +454,7 @@ HELP = (
     [],
     *(
         [command]
-        for command in ("run", "runs", "view", "diff", "top", "forecast", "verify", "doctor", "demo", "explain")
+        for command in ("run", "fix", "runs", "view", "diff", "top", "forecast", "verify", "doctor", "demo", "explain")
     ),
     *(["runs", command] for command in ("show", "audit", "export")),
 )
