@@ -185,8 +185,10 @@ def test_a_run_whose_time_is_over_is_ended_with_what_it_has_started(
         "try:\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    open('ended', 'w').close()\n",
         encoding="utf-8",
     )
-    outcome = trials.run(["train.py"], {str(folder / "none.py"): ""}, 4.0)
-    assert outcome.status is None
+    process = subprocess.Popen([sys.executable, "-m", "backsight", "run", "train.py"], **trials._apart())
+    while not (folder / "begun").exists() or not (folder / "begun").read_text():
+        time.sleep(0.05)
+    assert trials._ended(process, 0.1) is None
     assert (folder / "ended").exists()
     with pytest.raises(ProcessLookupError):
         while True:  # until init has taken notice of its end
