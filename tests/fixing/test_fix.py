@@ -125,6 +125,8 @@ def test_a_change_after_which_something_is_found_is_shown_and_not_written(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys.modules["backsight.fixing.fix"], "run", run)
+        assert fix(["train.py"]) == 1
+        assert "To write it" not in capsys.readouterr().err
         assert fix(["train.py"], write=True) == 1
     told = capsys.readouterr()
     assert "but then BS102 is found" in told.err and "Nothing is written" in told.err
@@ -169,6 +171,8 @@ def test_a_module_is_edited_in_memory_and_no_bytecode_of_it_is_kept(
     outcome = trials.run(["train.py"], {str(folder / "losses.py"): edited}, None)
     assert not outcome.failed and outcome.steps == 3
     assert (folder / "losses.py").read_text(encoding="utf-8") == IN_MODULE
+    latin = f"# coding: latin-1\n{edited}assert len('\xe9') == 1\n"
+    assert not trials.run(["train.py"], {str(folder / "losses.py"): latin}, None).failed
     again = trials.run(["train.py"], {}, None)
     assert again.failure is not None
 

@@ -100,14 +100,14 @@ def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write:
         told = f"With this change it runs, but then {left} is found, as above. It may be no fix:"
     say("", told, "")
     _put("".join(_diff(file, before[file], text) for file, text in found.texts.items()))
-    if not write:
+    if not write and found.is_clean:
         say("", f"To write it into your files: {shlex.join(['backsight', 'fix', '--write', *words])}")
-    elif not found.is_clean:
+    elif write and not found.is_clean:
         say("", "Nothing is written, as that is not the whole of it.")
-    elif changed := [os.path.relpath(file) for file, text in before.items() if read(file) != text]:
+    elif changed := [os.path.relpath(file) for file, text in before.items() if write and read(file) != text]:
         say("", f"Nothing is written, as {listed(changed)} was changed meanwhile. The change is above.")
         return 1
-    else:
+    elif write:
         for file, text in found.texts.items():
             _write(file, text)
             say(f"backsight: written: {os.path.relpath(file)}")

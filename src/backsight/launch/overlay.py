@@ -7,9 +7,11 @@ program starts reads the files as they are, unless it is forked.
 from __future__ import annotations
 
 import importlib.machinery
+import io
 import json
 import linecache
 import os
+import tokenize
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,13 @@ def ask(script: str) -> bool:
     return bool(file)
 
 
+def _encoded(text: str) -> bytes:
+    """A source text as its own first lines say that it is encoded."""
+    data = text.encode()
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    return text.encode(encoding)
+
+
 def overlay(files: Mapping[str, str], script: str = "") -> None:
     """Let this process read `files`, by absolute path, as if they had these texts."""
     texts = {os.path.realpath(file): text for file, text in files.items()}
@@ -39,7 +48,7 @@ def overlay(files: Mapping[str, str], script: str = "") -> None:
 
     def data_of(self: Any, path: str) -> bytes:
         text = texts.get(os.path.realpath(path))
-        return get_data(self, path) if text is None else text.encode()
+        return get_data(self, path) if text is None else _encoded(text)
 
     def stats_of(self: Any, path: str) -> Mapping[str, Any]:
         if os.path.realpath(path) in texts:

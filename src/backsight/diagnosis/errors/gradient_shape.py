@@ -111,7 +111,7 @@ def _exchanged(found: Applied, name: str, other: str) -> str:
         return ""
     one, two = (values[found.arguments.index(each)] for each in (name, other))
     new = rewritten(body, every[0], {one: body.text(two), two: body.text(one)})
-    return f": `{new}`{write(body.place(every[0]), new or '…')}"
+    return f": `{new}`{write(body.place(every[0]), new)}"
 
 
 def _of(shape: Sequence[int]) -> str:

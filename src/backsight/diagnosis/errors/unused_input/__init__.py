@@ -349,7 +349,7 @@ def _of_parts(level: Level | None, whole: str, index: str = "") -> str:
             taken = f"{_with(call, asked, node)}[0][{of}]"
             changes[first] = taken if first is not call else f"({taken},)"
         if changes and body is not None:
-            edits.append(write(body.place(each), _unpacked(each, changes) or rewritten(body, each, changes) or "…"))
+            edits.append(write(body.place(each), _unpacked(each, changes) or rewritten(body, each, changes)))
     return "".join(map(str, edits)) if level and edits and edits[0].lines == (level.place.line,) else ""
 
 
@@ -472,7 +472,7 @@ def copied(case: Unused) -> Finding | None:
                 f"{model}, without their graph.",
                 (shown(place, f"copies values that were computed from {case.name}."), *computed(case), case.asked),
                 f"Use {values} itself: {called} instead of {level.body.text(use)}"
-                f"{write(level.body.place(made), rewritten(level.body, made, {use: called}) or '…')}, and no {method}()"
+                f"{write(level.body.place(made), rewritten(level.body, made, {use: called}))}, and no {method}()"
                 f"{remove(place)}."
                 if use and made
                 else f"Compute {case.output} from {values} itself, in place of {model}.",
