@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from backsight.source.body import SCOPES, Body, Place, callee, calls_in, expressions, keyword, statements
+from backsight.source.body import SCOPES, Body, Place, callee, calls_in, covers, expressions, keyword, statements
 from backsight.source.imports import library
 
 _DATA = frozenset({"val", "valid", "validation", "eval", "test", "te", "dev", "holdout", "heldout"})
@@ -107,7 +107,7 @@ def _is_a_call_alone(statement: ast.stmt) -> bool:
 def _innermost(body: Body, line: int) -> ast.stmt | None:
     found = None
     for each in statements(body.node):
-        if each.lineno <= line <= (each.end_lineno or 0):
+        if covers(each, line):
             found = each
     return found
 
@@ -115,7 +115,7 @@ def _innermost(body: Body, line: int) -> ast.stmt | None:
 def _without_gradients(body: Body, line: int) -> ast.stmt | None:
     """Return the block around a line in which gradients are disabled."""
     for each in statements(body.node):
-        if isinstance(each, ast.With) and each.lineno <= line <= (each.end_lineno or 0):
+        if isinstance(each, ast.With) and covers(each, line):
             texts = (callee(i.context_expr)[1] for i in each.items if isinstance(i.context_expr, ast.Call))
             if any(text in ("no_grad", "inference_mode", "set_grad_enabled") for text in texts):
                 return each

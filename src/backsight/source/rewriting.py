@@ -6,7 +6,7 @@ import ast
 import copy
 from collections.abc import Mapping
 
-from backsight.source.body import Body, blocks, parsed, without_blocks
+from backsight.source.body import Body, is_compound, is_stored, parsed, without_blocks
 
 _WIDEST = 160
 
@@ -20,8 +20,8 @@ def rewritten(body: Body, statement: ast.stmt, changes: Mapping[ast.expr, str]) 
     Of a compound statement it returns the first line alone, of one that shares its line with others, as the body of a
     lambda does, all of that line. A target stays where what replaces it cannot be assigned to.
     """
-    changes = {node: new for node, new in changes.items() if not _is_bound(node) or isinstance(parsed(new), _TARGETS)}
-    if any(True for _ in blocks(statement)):
+    changes = {node: new for node, new in changes.items() if not is_stored(node) or isinstance(parsed(new), _TARGETS)}
+    if is_compound(statement):
         text = _unparsed(without_blocks(statement), changes)
     elif statement.lineno == statement.end_lineno:
         text = _in_line(body.lines[statement.lineno - 1], statement, changes)
@@ -31,10 +31,6 @@ def rewritten(body: Body, statement: ast.stmt, changes: Mapping[ast.expr, str]) 
 
 
 _TARGETS = (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple, ast.List)
-
-
-def _is_bound(node: ast.expr) -> bool:
-    return isinstance(getattr(node, "ctx", None), ast.Store)
 
 
 def simple(expression: str) -> str:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from backsight.source import Place, statement_at
 from backsight.source.body import dotted, is_constant, keyword
 from backsight.source.rewriting import rewritten
-from backsight.story.cuts import CutOff, node_of
+from backsight.story.cuts import CutOff
 from backsight.story.sections import function_called
 
 
@@ -30,7 +30,7 @@ class Asked(NamedTuple):
 
 def asked(cut: CutOff) -> Asked | None:
     """Return the call that left out the graph of a gradient, where a parameter of its function decides on it."""
-    caller, call, node = cut.section.caller, cut.section.call, node_of(cut.section, cut.cut)
+    caller, call, node = cut.section.caller, cut.section.call, cut.node
     name = dotted(keyword(node, "create_graph")) if isinstance(node, ast.Call) else None
     if cut.cut.kind != "gradient" or caller is None or call is None or name is None:
         return None

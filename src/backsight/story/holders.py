@@ -9,8 +9,8 @@ from typing import Any
 import torch
 
 from backsight.naming import Name, requires_grad, search
-from backsight.naming.plain import class_dict, namespace
-from backsight.naming.roots import is_user_class
+from backsight.naming.plain import namespace
+from backsight.story.failure import is_users
 from backsight.story.memory import is_tensor
 from backsight.tape import Graph, Leaf, Node, capture, identity, no_torch_function, sequence_number, tensors_in
 from backsight.tape.saved import is_readable
@@ -38,7 +38,7 @@ def _maker(tensor: torch.Tensor) -> Any:
 
 def results_of_object(value: Any) -> list[torch.Tensor]:
     """Return the results in a value; of an object of the user's, those that its attributes hold."""
-    if is_tensor(value) or not is_user_class(class_dict(type(value)).get("__module__")):
+    if is_tensor(value) or not is_users(type(value)):
         return results_in(value)
     parts = [*tuple.__iter__(value)] if issubclass(type(value), tuple) else [*(namespace(value) or {}).values()]
     return [each for part in parts for each in results_in(part)]

@@ -16,7 +16,7 @@ from backsight.naming.frames import is_function
 from backsight.snapshot import survey
 from backsight.source import Body, LoopFacts, Place, assignments, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import assigned, target_names, uses
+from backsight.source.bindings import assigned, names_read, reads, target_names
 from backsight.source.body import LOOPS, callee, calls_in, dotted, expressions, keyword
 from backsight.source.imports import library
 from backsight.source.leaf_last import asks_for_gradient, element_last, leaf_last
@@ -114,12 +114,11 @@ def _passed(statement: ast.stmt, name: str) -> str:
 
 
 def _lost_leaf(held: Held, body: Body, name: str, place: Place) -> Place | None:
-    """The statement that asked for a gradient of what the name stood for before, `x = torch.tensor(y,
-    requires_grad=True)` above `x = x.float()`, where the result comes from this leaf alone, and no name has it now."""
+    """What made the leaf that the name stood for before `x = x.float()`, if the result comes from it alone."""
     statement, before = statement_at(body, *place.position), assignments(body, name, before=place.line)
     first = statement_at(body, *before[-1].position) if before else None
-    reads = statement is not None and any(use.name == name and not use.binds for use in uses(statement))
-    if not held.is_result or first is None or not reads or not asks_for_gradient(first):
+    renews = reads(statement, name)
+    if not held.is_result or first is None or not renews or not asks_for_gradient(first):
         return None
     leaves = survey((held.tensor,), frames=held.failure.frames).graph.leaves
     alone = len(leaves) == 1 and leaves[0].kind not in ("parameter", "variable")
@@ -171,13 +170,12 @@ def _made_in_loop(held: Held) -> Made | None:
 
 def _comes_from(body: Body, statement: ast.Assign) -> set[str]:
     """The names that an assigned value may come from, the statement's own and those before it."""
-    read = {use.name for use in uses(statement) if not use.binds}
+    read = {*names_read(statement)}
     return read.union(*(ancestors(body, name, statement.lineno) for name in read))
 
 
 def _is_seen_made(held: Held, place: Place, other: Place) -> bool:
-    """Whether a watch has seen that the tensor was made by the statement at a place, or in the function which that
-    calls by name, and not by the other."""
+    """Whether a watch has seen one place make the tensor, itself or in a function that it calls, and not the other."""
     watch, body = current(), held.level.body
     line = watch.line_of(survey((held.tensor,), frames=held.failure.frames).graph.roots[0]) if watch else None
     if line is None or body is None:
@@ -196,8 +194,7 @@ def _called(body: Body, place: Place) -> set[str]:
 
 
 def _has_gone_round(held: Held, facts: LoopFacts) -> bool:
-    """Whether an iteration of the loop has got past the failing statement before: what is first bound there or further
-    down has a value, or the counter of the loop has counted."""
+    """Whether the loop has got past the failing statement before: a name from below is there, or it counts."""
     body, level = held.level.body, held.level
     loop = statement_at(body, *facts.loop.position)
     if body is None or not isinstance(loop, LOOPS):
@@ -224,8 +221,7 @@ def _counted(loop: ast.stmt, level: Level) -> bool:
 
 
 def _may_make(statement: ast.stmt, name: str, result: bool) -> bool:
-    """Whether a statement may be what gave a variable a tensor: not a loop, nor `self.hidden = None`; of a result
-    neither `self.hidden = torch.zeros(3)`, which has no graph."""
+    """Whether a statement may give a variable a tensor, for a result one with a graph: not `self.hidden = None`."""
     if isinstance(statement, ast.Assign | ast.AnnAssign):
         given = _given(statement, name)
         return not isinstance(given, ast.Constant) and not (result and is_plain(given))
@@ -264,16 +260,12 @@ def _candidates(held: Held) -> Iterator[tuple[Body, str]]:
             yield level.body, name
             owner, _, attribute = name.rpartition(".")
             if owner and level.value(owner) is not None:
-                methods = sorted(methods_of(type(level.value(owner))), key=_begins)
+                # What another method than `__init__` assigns, it has assigned since.
+                methods = sorted(methods_of(type(level.value(owner))), key=lambda body: body.name == "__init__")
                 yield from ((body, f"self.{attribute}") for body in methods)
     container = held.name.partition("[")[0]
     if container != held.name:
         yield from ((level.body, container) for level in users if level.body and level.value(container))
-
-
-def _begins(body: Body) -> bool:
-    """Whether this is `__init__`: what another method assigns, it has assigned since."""
-    return body.name == "__init__"
 
 
 def _reads(failure: Failure, level: Level) -> Iterator[Read]:

@@ -14,7 +14,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place, backward_roots, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import Spot, bound, spots, target_names, uses
+from backsight.source.bindings import Spot, bound, reads, spots, target_names, uses
 from backsight.source.body import body_around, callee, dotted, expressions
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, follow
@@ -148,7 +148,7 @@ def _reads(body: Body, attribute: str) -> Iterator[Place]:
     if body.name == "__init__":
         return
     for spot in spots(body.node):
-        if any(use.name == attribute and not use.binds for use in uses(spot.node)):
+        if reads(spot.node, attribute):
             yield body.place(spot.node)
 
 

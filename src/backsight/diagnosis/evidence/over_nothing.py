@@ -17,7 +17,7 @@ from backsight.source import Place, assignments, backward_roots
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import spots
 from backsight.source.body import callee, dotted
-from backsight.source.edits import put
+from backsight.source.edits import put_at
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_tensor
 from backsight.story.routes import leaves_of
@@ -49,11 +49,8 @@ def over_nothing(failure: Failure, parameters: Sequence[torch.Tensor]) -> tuple[
         return None
     first, names = next(iter(every.values())), list(every)
     place = first.section.body.place(first.loop)
-    return _are(names), Reason(tuple(_evidence(list(every.values()))), place, _fix(first.level, names), held=True)
-
-
-def _are(names: Sequence[str]) -> str:
-    return f"{listed(names, 3)} {'is' if len(names) == 1 else 'are'} empty"
+    are = f"{listed(names, 3)} {'is' if len(names) == 1 else 'are'} empty"
+    return are, Reason(tuple(_evidence(list(every.values()))), place, _fix(first.level, names), held=True)
 
 
 def _evidence(every: Sequence[_Empty]) -> Iterator[Fact]:
@@ -119,5 +116,4 @@ def _fix(level: Level, names: Sequence[str]) -> str:
         return f"Run backward() and what follows it in the step only `if {empty}:`."
     condition = f"({empty})" if len(names) > 1 else empty
     skip = f"if not {condition}: continue"
-    edit = put(skip, "above", running)
-    return f"Skip a step that has nothing to learn from: put `{skip}` above line {running.line}{edit}."
+    return f"Skip a step that has nothing to learn from: {put_at(skip, 'above', running)}."

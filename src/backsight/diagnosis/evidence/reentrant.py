@@ -36,9 +36,8 @@ def reentrant_call(failure: Failure) -> Reentrant | None:
             name, given = callee(call)[1], keyword(call, "use_reentrant")
             if name not in CHECKPOINTS or is_constant(given, False):
                 continue
-            return Reentrant(
-                place, name, not_reentrant(section.body, statement_at(section.body, *place.position), call)
-            )
+            statement = statement_at(section.body, *place.position)
+            return Reentrant(place, name, not_reentrant(section.body, statement, call))
     return None
 
 
@@ -67,9 +66,6 @@ def checkpointing(failure: Failure) -> str:
     """A model of the transformers library that checkpoints its layers, as the functions that run call it."""
     found = search((), frames=failure.frames, collect=(torch.nn.Module,)).found
     held = [(module, name.path) for module, name in found if isinstance(module, torch.nn.Module)]
-    paths = (path for module, path in held if any(_is_checkpointed(each) for _, each in modules_in(module)))
+    inside = ((path, namespace(each) or {}) for module, path in held for _, each in modules_in(module))
+    paths = (path for path, attributes in inside if attributes.get("gradient_checkpointing") is True)
     return min(paths, key=len, default="")
-
-
-def _is_checkpointed(module: torch.nn.Module) -> bool:
-    return (namespace(module) or {}).get("gradient_checkpointing") is True
