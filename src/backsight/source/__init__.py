@@ -2,7 +2,7 @@
 
 Offered to other rooms: `ancestry`, `averaging`, `bindings`, `body`, `callables`, `cells`, `changes`, `choices`,
 `coroutines`, `cut_rules`, `definitions`, `edits`, `evaluations`, `exits`, `freezing`, `guards`, `imports`, `keeping`,
-`leaf_last`, `out_of_place`, `restoring`, `rewriting`, `stored`, `swapped`.
+`leaf_last`, `out_of_place`, `restoring`, `rewriting`, `swapped`.
 """
 
 from backsight.source.bindings import assignments, rebinding

@@ -6,7 +6,7 @@ import ast
 import copy
 from collections.abc import Mapping
 
-from backsight.source.body import Body, is_compound, is_stored, parsed, without_blocks
+from backsight.source.body import Body, is_compound, is_stored, keyword, parsed, without_blocks
 
 _WIDEST = 160
 
@@ -31,6 +31,17 @@ def rewritten(body: Body, statement: ast.stmt, changes: Mapping[ast.expr, str]) 
 
 
 _TARGETS = (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple, ast.List)
+
+
+def with_flag(body: Body | None, statement: ast.stmt | None, call: ast.Call, flag: str, value: str = "True") -> str:
+    """A statement with a keyword of one of its calls, `create_graph=True`; empty where that would be too long."""
+    if body is None or statement is None:
+        return ""
+    given, text = keyword(call, flag), body.text(call)
+    if given is not None or "…" in text:
+        return rewritten(body, statement, {given: value}) if given is not None else ""
+    inside = text[:-1].rstrip(", ")
+    return rewritten(body, statement, {call: f"{inside}{'' if inside.endswith('(') else ', '}{flag}={value})"})
 
 
 def simple(expression: str) -> str:

@@ -32,8 +32,7 @@ from backsight.source.edits import (
     write,
 )
 from backsight.source.imports import is_gradient_call
-from backsight.source.rewriting import rewritten
-from backsight.story.asked import asked
+from backsight.source.rewriting import rewritten, with_flag
 from backsight.story.attached import (
     gathered,
     in_one_piece,
@@ -44,9 +43,8 @@ from backsight.story.attached import (
     passed_through,
     probabilities,
     soft,
-    with_flag,
 )
-from backsight.story.cuts import CutOff, unrecorded
+from backsight.story.cuts import CutOff, asked, unrecorded
 from backsight.story.decorated import of_a_caller, other_calls
 from backsight.story.enabling import computing, enabled
 from backsight.story.fixes import removed

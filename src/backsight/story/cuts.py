@@ -10,6 +10,7 @@ import builtins
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import NamedTuple
 
 import numpy
 import torch
@@ -27,14 +28,17 @@ from backsight.source.body import (
     dotted,
     expressions,
     given_to,
+    is_constant,
+    keyword,
     statements,
 )
 from backsight.source.cut_rules import Kind, carriers, rule_of
+from backsight.source.rewriting import rewritten, with_flag
 from backsight.story.behind import Read, Way, comes_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_leaf, needs_gradient
 from backsight.story.modes import Disabled, disabled_by, enabled_within, in_force, is_sure
-from backsight.story.sections import Section, followed, section_of
+from backsight.story.sections import Section, followed, function_called, section_of
 from backsight.story.trained import Trained
 from backsight.tape import Graph
 from backsight.tracing import Line, Severed, current, met
@@ -493,3 +497,41 @@ def _kind_and_why(cut: Severed) -> tuple[Kind, str]:
         case "not differentiable":
             return "rounding", f"has no gradient with respect to {what} ({cut.op})"
     return "number" if cut.by in ("item", "numpy") else "detach", f"detaches {what}"
+
+
+class Asked(NamedTuple):
+    """The call that asked for gradients without a graph.
+
+    text: the call, as the program writes it.
+    does: what it says of the graph: `leaves keep at its default, False`.
+    mended: its statement, asking for a graph; empty where that is too long.
+    wanted: what it must pass: `keep=True`.
+    """
+
+    place: Place
+    text: str
+    does: str
+    mended: str
+    wanted: str
+
+
+def asked(cut: CutOff) -> Asked | None:
+    """Return the call that left out the graph of a gradient, where a parameter of its function decides on it."""
+    caller, call, node = cut.section.caller, cut.section.call, cut.node
+    name = dotted(keyword(node, "create_graph")) if isinstance(node, ast.Call) else None
+    if cut.cut.kind != "gradient" or caller is None or call is None or name is None:
+        return None
+    function, _ = function_called(caller, call)
+    statement, code = statement_at(caller.body, call.lineno, call.col_offset), getattr(function, "__code__", None)
+    if statement is None or code is None or name not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+        return None
+    given = cut.section.given.get(name)
+    defaults = dict(zip(code.co_varnames[: code.co_argcount][::-1], (function.__defaults__ or ())[::-1], strict=False))
+    default = {**defaults, **(function.__kwdefaults__ or {})}.get(name)
+    if is_constant(given, True) or (given is None and default is not False):
+        return None
+    text, wanted = caller.body.text(call), f"{name}=True"
+    does = f"passes {caller.body.text(given)} as {name}" if given else f"leaves {name} at its default, False"
+    changed = rewritten(caller.body, statement, {given: "True"}) if given is not None else ""
+    mended = changed or with_flag(caller.body, statement, call, name)
+    return Asked(caller.body.place(statement), text, does, mended, wanted)

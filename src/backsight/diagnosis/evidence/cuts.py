@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from backsight.diagnosis.evidence.reentrant import CHECKPOINTS, not_reentrant
+from backsight.diagnosis.evidence.reentrant import CHECKPOINTS
 from backsight.source import Body, Place, calls_of, parsed, read_at, statement_at
 from backsight.source.bindings import assigned, targets
 from backsight.source.body import (
@@ -22,7 +22,7 @@ from backsight.source.cut_rules import rule_of
 from backsight.source.definitions import values_of
 from backsight.source.edits import write
 from backsight.source.out_of_place import in_place
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, with_flag
 from backsight.story.cut_fixes import mended
 from backsight.story.cuts import CutOff, as_seen
 from backsight.story.modes import disabled_by
@@ -123,7 +123,8 @@ def _not_reentrant(checkpoint: Place) -> str:
     """The edit that has a checkpoint not run inside of backward."""
     body, statement = read_at(checkpoint)
     call = next((each for each in calls_in(statement) if callee(each)[1] in CHECKPOINTS), None)
-    return str(write(checkpoint, not_reentrant(body, statement, call))) if body is not None and call is not None else ""
+    new = with_flag(body, statement, call, "use_reentrant", "False") if call is not None else ""
+    return str(write(checkpoint, new)) if call is not None else ""
 
 
 def taken_back(cut: CutOff, *further: CutOff) -> str:

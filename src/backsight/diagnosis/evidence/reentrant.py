@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from typing import NamedTuple
 
 import torch
@@ -10,9 +9,9 @@ import torch
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Place, statement_at
-from backsight.source.body import Body, callee, is_constant, keyword
+from backsight.source.body import callee, is_constant, keyword
 from backsight.source.edits import write
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import with_flag
 from backsight.story.failure import Failure
 from backsight.story.sections import sections
 from backsight.tape import modules_in
@@ -37,16 +36,8 @@ def reentrant_call(failure: Failure) -> Reentrant | None:
             if name not in CHECKPOINTS or is_constant(given, False):
                 continue
             statement = statement_at(section.body, *place.position)
-            return Reentrant(place, name, not_reentrant(section.body, statement, call))
+            return Reentrant(place, name, with_flag(section.body, statement, call, "use_reentrant", "False"))
     return None
-
-
-def not_reentrant(body: Body, statement: ast.stmt | None, call: ast.Call) -> str:
-    """Return the statement of a checkpoint with use_reentrant=False; empty where that is too long."""
-    given, text = keyword(call, "use_reentrant"), body.text(call)
-    new = f"{text[:-1].rstrip(', ')}, use_reentrant=False)"
-    change: dict[ast.expr, str] = {given: "False"} if given else {call: new}
-    return rewritten(body, statement, change) if statement is not None and "…" not in text else ""
 
 
 def without_reentry(failure: Failure, call: Reentrant | None) -> str:

@@ -13,8 +13,7 @@ from backsight.source.body import body_around, calls_in, is_constant, keyword, s
 from backsight.source.changes import changed_names
 from backsight.source.edits import OR, Edit, instead
 from backsight.source.imports import is_gradient_call
-from backsight.source.rewriting import simple
-from backsight.story.attached import with_flag
+from backsight.source.rewriting import simple, with_flag
 from backsight.story.case import Case, loops
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor, needs_gradient

@@ -21,9 +21,8 @@ from backsight.source.body import callee, calls_in, dotted, expressions, keyword
 from backsight.source.changes import changed_names
 from backsight.source.edits import OR, Edit, instead, put, repeat, without_marks, write
 from backsight.source.imports import is_gradient_call
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, with_flag
 from backsight.story.anew import each_detached, lines_of, run_again
-from backsight.story.attached import with_flag
 from backsight.story.case import Case, loops
 from backsight.story.failure import Level
 from backsight.story.fixes import on_lines, without

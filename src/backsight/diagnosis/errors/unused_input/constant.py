@@ -11,7 +11,7 @@ from backsight.diagnosis.wording import failing
 from backsight.source.body import calls_in
 from backsight.source.edits import on_line
 from backsight.source.imports import is_gradient_call
-from backsight.story.attached import with_flag
+from backsight.source.rewriting import with_flag
 from backsight.story.failure import Failure
 from backsight.tape import Graph
 from backsight.text import as_code
