@@ -7,11 +7,12 @@ from collections.abc import Iterator, KeysView
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from backsight.source.body import SCOPES, Body, Place, Scope, blocks, body_around, dotted, expressions, statements
 from backsight.source.cells import other_cells
 
+_Block = TypeVar("_Block", bound=ast.stmt)
 _Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 FUNCTIONS = (ast.FunctionDef, ast.Lambda)
@@ -32,6 +33,10 @@ class Spot:
     node: ast.stmt
     order: int
     arms: tuple[tuple[ast.stmt, str], ...]
+
+    def around(self, *kinds: type[_Block]) -> list[_Block]:
+        """The statements of some kinds whose blocks are around it, outermost first."""
+        return [arm for arm, _ in self.arms if isinstance(arm, kinds)]
 
     @cached_property
     def branches(self) -> tuple[tuple[ast.stmt, str], ...]:
@@ -244,7 +249,7 @@ def uses(root: ast.AST | None) -> list[Use]:
 
 
 def target_names(*targets: ast.expr) -> frozenset[str]:
-    """The plain names in assignment targets."""
+    """The plain names in some expressions, such as targets of assignments."""
     return frozenset(node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
 
 

@@ -210,24 +210,23 @@ def column_at(frame: types.FrameType) -> int | None:
     return column_of(frame.f_code, frame.f_lasti, frame.f_lineno)
 
 
-@functools.lru_cache(maxsize=4096)
 def column_of(code: types.CodeType, instruction: int, line: int) -> int | None:
     """The column of an instruction that stands on a line."""
-    if sys.version_info >= (3, 11):
-        positions = itertools.islice(code.co_positions(), instruction // 2, None)
-        first, _, column, _ = next(positions, (None, None, None, None))
-        return column if first == line else None
-    return None
+    first, _, column, _ = _position_of(code, instruction)
+    return column if first == line else None
+
+
+def end_of(code: types.CodeType, instruction: int) -> tuple[int, int] | None:
+    """The line and column at which the expression of an instruction ends; None where Python does not tell."""
+    _, line, _, column = _position_of(code, instruction)
+    return None if line is None or column is None else (line, column)
 
 
 @functools.lru_cache(maxsize=4096)
-def end_of(code: types.CodeType, instruction: int) -> tuple[int, int] | None:
-    """The line and column at which the expression of an instruction ends; None where Python does not tell."""
-    if sys.version_info >= (3, 11):
-        positions = itertools.islice(code.co_positions(), instruction // 2, None)
-        _, line, _, column = next(positions, (None, None, None, None))
-        return None if line is None or column is None else (line, column)
-    return None
+def _position_of(code: types.CodeType, instruction: int) -> tuple[int | None, int | None, int | None, int | None]:
+    """The first and last line and column of an instruction; all None before Python 3.11."""
+    known = itertools.islice(code.co_positions(), instruction // 2, None) if sys.version_info >= (3, 11) else iter(())
+    return next(known, (None, None, None, None))
 
 
 def expression_at(statement: ast.stmt, line: int, column: int | None = None) -> ast.stmt | ast.expr:

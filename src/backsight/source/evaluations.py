@@ -6,7 +6,18 @@ import ast
 import re
 from collections.abc import Iterator
 
-from backsight.source.body import SCOPES, Body, Place, callee, calls_in, covers, expressions, keyword, statements
+from backsight.source.body import (
+    SCOPES,
+    Body,
+    Place,
+    callee,
+    calls_in,
+    covers,
+    expressions,
+    keyword,
+    statement_at,
+    statements,
+)
 from backsight.source.imports import library
 
 _DATA = frozenset({"val", "valid", "validation", "eval", "test", "te", "dev", "holdout", "heldout"})
@@ -38,7 +49,7 @@ def evaluates(body: Body, line: int, *, trains: bool) -> bool:
 
     `trains`: whether the function trains as well, so that its name says nothing.
     """
-    statement = _innermost(body, line)
+    statement = statement_at(body, line)
     if statement is None or _is_a_call_alone(statement):
         return False  # of a model that is called for its own sake, the statistics are wanted
     name = _words(body.name)
@@ -102,14 +113,6 @@ def _drops(call: ast.Call) -> bool:
 def _is_a_call_alone(statement: ast.stmt) -> bool:
     """Whether a statement drops the result of its only call: `model(x)`."""
     return isinstance(statement, ast.Expr) and len(list(calls_in(statement))) == 1
-
-
-def _innermost(body: Body, line: int) -> ast.stmt | None:
-    found = None
-    for each in statements(body.node):
-        if covers(each, line):
-            found = each
-    return found
 
 
 def _without_gradients(body: Body, line: int) -> ast.stmt | None:

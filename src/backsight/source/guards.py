@@ -34,7 +34,7 @@ def _tests(body: Body, line: int) -> Iterator[ast.expr]:
             if not _trains(node):
                 yield node.test
         elif node.lineno < line and isinstance(node.body[-1], _LEAVES):
-            around: list[ast.AST] = [arm for arm, _ in spot.arms if isinstance(arm, LOOPS)] or [body.node]
+            around: list[ast.AST] = [*spot.around(*LOOPS)] or [body.node]
             inside = isinstance(around[-1], ast.Module) or line <= (getattr(around[-1], "end_lineno", None) or 0)
             if inside and not _trains(around[-1], node.lineno):
                 yield node.test

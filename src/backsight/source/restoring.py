@@ -122,7 +122,7 @@ def _turns_on(statement: ast.stmt, state: State) -> bool:
 
 def _changed_later(every: list[Spot], changes: list[Spot], read: Spot, restored: Spot | None, name: str) -> Spot | None:
     """The change below what reads only when it is used up, and before it is."""
-    loops = {arm for arm, _ in restored.arms if isinstance(arm, LOOPS)} if restored is not None else set()
+    loops = restored.around(*LOOPS) if restored is not None else []
     uses_it = (each for each in every if each.order > read.order and each.node not in loops and _uses(each.node, name))
     end = min([restored.order if restored is not None else len(every), *(each.order for each in uses_it)])
     return next((each for each in changes if read.order < each.order < end and _has_run(each, read, end)), None)
@@ -142,7 +142,7 @@ def _puts_back(spot: Spot, name: str, state: State) -> bool:
     """Whether a statement sets the state to what `name` holds, itself or as what a loop takes from it."""
     for value in _sets(spot.node, state, off=False):
         read = names_read(value)
-        loops = [arm for arm, _ in spot.arms if isinstance(arm, ast.For) and read & target_names(arm.target)]
+        loops = [loop for loop in spot.around(ast.For) if read & target_names(loop.target)]
         if name in read or any(_uses(loop.iter, name) for loop in loops):
             return True
     return False

@@ -273,7 +273,7 @@ def _is_left_over(level: Level, name: str, read: Place, last: Place) -> bool:
     spot = next((each for each in spots(level.body.node) if each.node is statement), None) if level.body else None
     if spot is None or value is None or level.body is None or read.position <= last.position:
         return False
-    conditions = [arm for arm, _ in spot.arms if isinstance(arm, ast.If)]
+    conditions = spot.around(ast.If)
     outside = any(covers(arm, read.line) for arm in conditions[-1:])
     return bool(conditions) and not outside and name not in ancestors(level.body, level.body.text(value), last.line)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -14,6 +14,8 @@ from backsight.story.failure import is_users
 from backsight.story.memory import is_tensor
 from backsight.tape import Graph, Leaf, Node, capture, identity, no_torch_function, sequence_number, tensors_in
 from backsight.tape.saved import is_readable
+
+_Kind = TypeVar("_Kind")
 
 
 def made_in(graph: Graph, value: object) -> list[int]:
@@ -66,6 +68,13 @@ def results_held(frames: Sequence[FrameType]) -> list[tuple[torch.Tensor, Name]]
     with no_torch_function():
         held = [(t, name) for t, name in found if isinstance(t, torch.Tensor) and _maker(t) is not None]
     return [(t, name) for t, name in held if not name.path.endswith("._base")]
+
+
+def found_around(frames: Sequence[FrameType], kind: type[_Kind]) -> list[tuple[_Kind, str]]:
+    """Return every object of a kind that the program holds, with its path; `frames` are searched first."""
+    return [
+        (each, name.path) for each, name in search((), frames=frames, collect=(kind,)).found if isinstance(each, kind)
+    ]
 
 
 def attributes_held(frames: Sequence[FrameType]) -> Iterator[tuple[torch.Tensor, str]]:

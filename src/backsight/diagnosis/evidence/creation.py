@@ -10,11 +10,11 @@ import torch
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Evidence
-from backsight.naming import search
 from backsight.naming.roots import is_user_class
 from backsight.source import Place, assignments, only
 from backsight.source.bindings import assigned
 from backsight.source.body import body_around, functions, statements
+from backsight.story.holders import found_around
 from backsight.story.sections import methods_of
 from backsight.tape import Leaf
 
@@ -78,8 +78,7 @@ def put_in_place(scene: Scene, leaf: Leaf) -> tuple[Place | None, str]:
 def _creation(scene: Scene, tensors: Sequence[torch.Tensor]) -> tuple[Place, str] | None:
     """The statement that creates the innermost named thing that all tensors are of, `encoder`, and its name."""
     path = _common(scene.names(tensors))
-    found = search((), collect=(torch.nn.Module,)).found
-    modules = {name.path: module for module, name in found if isinstance(module, torch.nn.Module)}
+    modules = {path: module for module, path in found_around((), torch.nn.Module)}
     while path:
         around, _, attribute = path.rpartition(".")
         parent = modules.get(around)

@@ -23,6 +23,7 @@ from backsight.source.leaf_last import asks_for_gradient, element_last, leaf_las
 from backsight.source.rewriting import simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
+from backsight.story.holders import found_around
 from backsight.story.memory import gradient_of, is_module, is_tensor, maker_of
 from backsight.story.sections import methods_of
 from backsight.tape import modules_in
@@ -127,20 +128,26 @@ def _lost_leaf(held: Held, body: Body, name: str, place: Place) -> Place | None:
 
 def _cut_to_leaf(body: Body, name: str, statement: ast.stmt) -> str | None:
     """An assignment of a result, so that it leaves a leaf."""
-    given = next((value for target, value in assigned(statement) if body.text(target) == name), None)
-    value = body.text(given) if given is not None else "…"
-    return f"{name} = {simple(value)}.detach().requires_grad_()" if "…" not in value else None
+    value = _value_of(body, name, statement)
+    return _as_leaf(name, value) if value else None
 
 
 def updated_by_hand(body: Body, name: str, statement: ast.stmt) -> str | None:
     """The statement of an update, `w = w - lr * w.grad`, so that it leaves a leaf; None for any other."""
+    value = _value_of(body, name, statement)
+    by_gradient = any(body.text(node) == f"{name}.grad" for node in expressions(statement))
+    return _as_leaf(name, value) if value and by_gradient else None
+
+
+def _value_of(body: Body, name: str, statement: ast.stmt) -> str:
+    """What a statement gives a variable, as it is written; empty where that is shortened."""
     given = next((value for target, value in assigned(statement) if body.text(target) == name), None)
-    if given is None:
-        return None
-    value = body.text(given)
-    if value.endswith("…") or not any(body.text(node) == f"{name}.grad" for node in expressions(statement)):
-        return None
-    return f"{name} = ({value}).detach().requires_grad_()"
+    text = body.text(given) if given is not None else ""
+    return "" if text.endswith("…") else text
+
+
+def _as_leaf(name: str, value: str) -> str:
+    return f"{name} = {simple(value)}.detach().requires_grad_()"
 
 
 def _made_in_loop(held: Held) -> Made | None:
@@ -158,14 +165,9 @@ def _made_in_loop(held: Held) -> Made | None:
     asked = asks_for_gradient(first) and not leaf_last(body, held.text, first.lineno)
     if not asked and not _is_seen_made(held, place, before[-1]) and not _has_gone_round(held, facts):
         return None
-    given = next((each for target, each in assigned(again) if body.text(target) == held.text), again.value)
-    value = body.text(given)
     if not asked and held.text not in _comes_from(body, again):
         return Made(place, None)
-    if value.endswith("…"):  # it is shortened
-        value = held.text
-    plain = value == held.text or isinstance(given, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-    return Made(place, f"{held.text} = {value if plain else f'({value})'}.detach().requires_grad_()")
+    return Made(place, _as_leaf(held.text, _value_of(body, held.text, again) or held.text))
 
 
 def _comes_from(body: Body, statement: ast.Assign) -> set[str]:
@@ -358,15 +360,13 @@ class Holder:
 
 def holder_of(failure: Failure, tensor: torch.Tensor) -> Holder | None:
     """Return the largest module around the failure that has `tensor` for a parameter; None if none does."""
-    found = search((), frames=failure.frames, collect=(torch.nn.Module,)).found
     owning: list[tuple[tuple[int, int], Holder]] = []
-    for module, name in found:
-        if isinstance(module, torch.nn.Module):
-            paths = list(trainable(module))
-            own = next((path for path in paths if parameter_at(module, path) is tensor), None)
-            if own is not None:
-                size = len(paths), len(list(modules_in(module)))  # a list of layers has as many parameters as its owner
-                owning.append((size, Holder(module, name.path, own)))
+    for module, name in found_around(failure.frames, torch.nn.Module):
+        paths = list(trainable(module))
+        own = next((path for path in paths if parameter_at(module, path) is tensor), None)
+        if own is not None:
+            size = len(paths), len(list(modules_in(module)))  # a list of layers has as many parameters as its owner
+            owning.append((size, Holder(module, name, own)))
     return max(owning, key=lambda each: each[0], default=((0, 0), None))[1]
 
 

@@ -238,7 +238,7 @@ def _conditional(idle: Idle, body: Body, place: Place) -> Reason | None:
     every = spots(body.node)
     spot = next(each for each in every if each.node.lineno == place.line)
     inner = _picked(spot, every) or spot
-    branch = next((around for around, _ in reversed(inner.arms) if isinstance(around, ast.If)), None)
+    branch = next(iter(inner.around(ast.If)[::-1]), None)
     used = body.place(inner.node)
     branch = branch or _returned_before(spot, every)
     if branch is not None:
@@ -267,7 +267,7 @@ def _picked(spot: Spot, every: list[Spot]) -> Spot | None:
     own = target_names(spot.node.target)
     inside = (each for each in every if any(around is spot.node for around, _ in each.arms))
     using = (each for each in inside if any(use.name in own and not use.binds for use in uses(each.node)))
-    return next((each for each in using if any(isinstance(around, ast.If) for around, _ in each.arms)), None)
+    return next((each for each in using if each.around(ast.If)), None)
 
 
 def _picks(statement: ast.stmt, attribute: str) -> bool:

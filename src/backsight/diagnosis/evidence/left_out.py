@@ -58,7 +58,7 @@ def left_out(failure: Failure, parameters: Sequence[torch.Tensor], names: Sequen
     if len(found) != 1:
         return None
     section, spot = found[0]
-    branch = next(arm for arm, _ in reversed(spot.arms) if isinstance(arm, ast.If))
+    branch = spot.around(ast.If)[-1]
     return LeftOut(section.body.place(branch), section.body.place(spot.node), _loss_of(failure), bool(owning))
 
 

@@ -111,7 +111,7 @@ def _fix(level: Level, names: Sequence[str]) -> str:
     body = level.body
     running = next((place for _, place in backward_roots(body)), None)
     spot = next((each for each in spots(body.node) if body.place(each.node) == running), None) if body else None
-    loops = [arm for arm, _ in (spot.arms if spot else ()) if isinstance(arm, ast.For | ast.While)]
+    loops = spot.around(ast.For, ast.While) if spot else []
     if running is None or not any(covers(each, level.line) for each in loops):
         return f"Run backward() and what follows it in the step only `if {empty}:`."
     condition = f"({empty})" if len(names) > 1 else empty

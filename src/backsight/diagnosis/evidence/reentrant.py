@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Place, statement_at
 from backsight.source.body import callee, is_constant, keyword
 from backsight.source.edits import write
 from backsight.source.rewriting import with_flag
 from backsight.story.failure import Failure
+from backsight.story.holders import found_around
 from backsight.story.sections import sections
 from backsight.tape import modules_in
 
@@ -55,8 +55,7 @@ def without_reentry(failure: Failure, call: Reentrant | None) -> str:
 
 def checkpointing(failure: Failure) -> str:
     """A model of the transformers library that checkpoints its layers, as the functions that run call it."""
-    found = search((), frames=failure.frames, collect=(torch.nn.Module,)).found
-    held = [(module, name.path) for module, name in found if isinstance(module, torch.nn.Module)]
+    held = found_around(failure.frames, torch.nn.Module)
     inside = ((path, namespace(each) or {}) for module, path in held for _, each in modules_in(module))
     paths = (path for path, attributes in inside if attributes.get("gradient_checkpointing") is True)
     return min(paths, key=len, default="")

@@ -11,7 +11,17 @@ from typing import Any, NamedTuple
 from backsight.diagnosis.wording import listed
 from backsight.naming.plain import class_dict, class_name, is_class, mro, namespace
 from backsight.source import Body, Place, function_at, statement_at
-from backsight.source.bindings import are_alternatives, bound, names_read, parameters_of, reads, spots, targets, uses
+from backsight.source.bindings import (
+    are_alternatives,
+    arms_of,
+    bound,
+    names_read,
+    parameters_of,
+    reads,
+    spots,
+    targets,
+    uses,
+)
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING, values_of
 from backsight.source.edits import OR, on_line, without_marks
@@ -84,7 +94,7 @@ def decided(file: str, line: int) -> Unsteady | None:
     """The condition on which a line runs that ran the first time only."""
     body = body_around(file, line)
     spot = next((each for each in spots(body.node) if each.node.lineno == line), None) if body else None
-    around = next((each for each, _ in reversed(spot.arms) if isinstance(each, ast.If)), None) if spot else None
+    around = next(iter(spot.around(ast.If)[::-1]), None) if spot else None
     if body is None or around is None:
         return None
     read = names_read(around.test)
@@ -361,7 +371,7 @@ def _has_graph(value: object) -> bool:
 def _done_already(section: Section, statement: ast.stmt) -> str:
     """What keeps a statement from running again: `if self.cache is None:` around it, and what sets that."""
     around = spots(section.body.node)
-    arms = next((each.arms for each in around if each.node is statement), ())
+    arms = arms_of(section.body, statement)
     condition = next((each for each, label in reversed(arms) if isinstance(each, ast.If) and label == "body"), None)
     read = names_read(condition.test) if condition else set()
     for each in around:
@@ -422,7 +432,7 @@ def _assigned_at(body: Body, node: ast.expr, name: str, section: Section) -> Pla
     if not isinstance(node, ast.Subscript) and given:
         declared = any(name in each.node.names for each in every if isinstance(each.node, ast.Global | ast.Nonlocal))
         around = isinstance(body.node, ast.Module) or any(each is section.body.node for each in ast.walk(body.node))
-        again = len(given) > 1 or any(isinstance(arm, ast.For | ast.While) for arm, _ in given[0].arms)
+        again = len(given) > 1 or bool(given[0].around(ast.For, ast.While))
         if not declared and not (around and again):
             return None  # a variable of its own, or what is assigned once
     for each in statements(body.node):

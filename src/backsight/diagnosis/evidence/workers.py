@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.snapshot import survey
 from backsight.source import Body, Place, cuts, read_at, statement_at
@@ -25,6 +24,7 @@ from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, failure_of, function_of, is_users, method, owner_of
 from backsight.story.handed import handed
+from backsight.story.holders import found_around
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.story.modes import disabled_at
 from backsight.story.sections import Section, run_by
@@ -141,9 +141,8 @@ def _held(failure: Failure) -> Computed | None:
 def _optimizer_of(failure: Failure, trained: Iterable[torch.Tensor]) -> str:
     """What the program calls an optimizer that holds one of these parameters."""
     held = {id(each) for each in trained}
-    known = search((), frames=failure_of(failure.error).frames, collect=(torch.optim.Optimizer,)).found
-    every = ((name.path, each) for each, name in known if isinstance(each, torch.optim.Optimizer))
-    return next((name for name, each in every if held & set(map(id, parameters(each)))), "")
+    known = found_around(failure_of(failure.error).frames, torch.optim.Optimizer)
+    return next((name for each, name in known if held & set(map(id, parameters(each)))), "")
 
 
 def _loader(failure: Failure) -> dict[str, Any] | None:
