@@ -15,7 +15,7 @@ from backsight.diagnosis.errors.complex_outputs import complex_output
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.spoken import called, passed
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import described, listed, shown
+from backsight.diagnosis.wording import described, if_known, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.snapshot import survey
@@ -68,11 +68,11 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         f"{name or 'The tensor'} is {what}, but {call} must start from one number.",
         (
-            *((shown(missed.choice.place, missed.does),) if missed else ()),
-            *((shown(left, f"leaves {_many(root)} instead of one."),) if left else ()),
-            *((shown(rows.place, rows.does),) if rows else ()),
-            *((shown(parts.place, f"{_adds(parts, root)}."),) if parts else ()),
-            *((f"{meant} is a scalar computed from {name}.",) if meant else ()),
+            shown(missed.choice.place, missed.does) if missed else None,
+            if_known(left, f"leaves {_many(root)} instead of one."),
+            shown(rows.place, rows.does) if rows else None,
+            shown(parts.place, f"{_adds(parts, root)}.") if parts else None,
+            f"{meant} is a scalar computed from {name}." if meant else None,
             *passed(known),
             *_evidence(failure, root, name, unreduced, weighted),
         ),
@@ -87,12 +87,10 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
         else f"{rows.fix}: one entry of each row."
         if rows.is_last
         else f"{rows.fix}, one entry of each row. Then {reduced[0].lower()}{reduced[1:]}",
-        source=str(
-            (missed and (missed.written or missed.choice.place))
-            or (parts and parts.place)
-            or (failure.call != "grad" and (weighted or unreduced or (rows and rows.place) or left))
-            or failure.source  # of the derivatives of rows, the call that asks for them is to be changed
-        ),
+        source=(missed and (missed.written or missed.choice.place))
+        or (parts and parts.place)
+        or (failure.call != "grad" and (weighted or unreduced or (rows and rows.place) or left))
+        or failure.source,
         exact=root is not None,
     )
 

@@ -44,13 +44,13 @@ def constant_derivative(scene: Scene) -> Finding | None:
         return explanation(
             scene.title(f"the derivative of {outer} is a constant"),
             (
-                *([shown(made.made, f"computes {outer}.")] if made and made.made else []),
+                shown(made.made, f"computes {outer}.") if made and made.made else None,
                 shown(taken, f"takes the derivative of {outer}. It is the same for every input, so it has no graph."),
                 *passed(known),
                 *failing(failure, "takes its derivative, which is zero."),
             ),
             _zeros(scene, name),
-            source=str(taken),
+            source=taken,
         )
     return None
 

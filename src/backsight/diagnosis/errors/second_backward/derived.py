@@ -47,13 +47,13 @@ def differentiated_again(case: Case) -> Finding | None:
         f"torch.autograd.grad() freed the graph of {of}, and the next iteration differentiates it again.",
         (
             shown(place, f"differentiates {of}, which frees its graph."),
-            *([] if same else [shown(level.place, "needs it again in the next iteration.")]),
+            None if same else shown(level.place, "needs it again in the next iteration."),
             shown(facts.loop, "does not recompute that graph."),
         ),
         f"Keep the graph for the next iteration: on line {place.line}, write `{_retaining(body, statement, call)}`"
         f"{_edit(body, statement, call, 'retain_graph')}. No optimizer steps in this loop, so the graph still matches "
         "the weights.",
-        source=str(place),
+        source=place,
         exact=case.earlier is not None,
     )
 
@@ -72,12 +72,9 @@ def differentiated(case: Case) -> Finding | None:
     of = simple(body.text(call.args[0])) if call.args else "its outputs"
     return explanation(
         f"torch.autograd.grad() freed the graph of {of}, and {case.loss}.backward() needs it, too.",
-        (
-            shown(earlier.line, f"differentiates {of}, which frees its graph."),
-            shown(level.place, "needs it again."),
-        ),
+        (shown(earlier.line, f"differentiates {of}, which frees its graph."), shown(level.place, "needs it again.")),
         _kept(case, earlier.line.place, found),
-        source=str(earlier.line),
+        source=earlier.line,
     )
 
 

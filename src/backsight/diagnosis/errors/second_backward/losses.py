@@ -98,7 +98,7 @@ def _called_twice(level: Level, name: str, before: Place) -> Finding:
         (shown(before, "ran first and freed the graph."), shown(level.place, "needs it again.")),
         f"Call backward on {name} once{gone}. {OR}For derivatives of derivatives, give the first call "
         "create_graph=True; for separate gradients of several losses, use torch.autograd.grad(loss, parameters).",
-        source=str(level.place),
+        source=level.place,
     )
 
 
@@ -128,7 +128,7 @@ def _once_before_loop(case: Case, level: Level, name: str, loop: Place, kept: st
         if kept
         else f"Compute {name} inside the loop, from a new forward pass{along(level, made)}"
         f"{_inside(level, made, loop)}: {_outdated(case, level, loop, by)}.",
-        source=str(level.place) if kept else str(made[-1]) if made else str(level.place),
+        source=level.place if kept else made[-1] if made else level.place,
     )
 
 
@@ -250,13 +250,13 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
                 f"{through} only weights {apart}, as an advantage should; adding the losses would train it with both."
             )
             fix += f" {OR}If {apart} should train it too, add the losses: {add.how}."
-        return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(where or level.place))
+        return explanation(_freed_title(other, loss, through), evidence, fix, where or level.place)
     if step := _trains_a_part(case, level, place, shared):
         part = f"{step.call} in between trains only a part of what they share: each loss has its own optimizer."
         evidence.append(part)
         again = _forward_again(case, level, place, other, loss, theirs, shared, step)
         fix = f"{again} (Adding the losses won't help: each optimizer would get the gradients of both.)"
-        return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
+        return explanation(_freed_title(other, loss, through), evidence, fix, level.place)
     if between := moved(case, level, place, shared):
         return _over_old_weights(case, level, other, loss, through, shared, between, evidence, add)
     fix = f"Add the losses and call backward once: {add.how}."
@@ -265,7 +265,7 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
         fix = f"{again}, if that changes weights. If it does not, add the losses and call backward once."
     elif add.how == add.call and _steps_between(level, place):
         fix += " Step the optimizers after that."
-    return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
+    return explanation(_freed_title(other, loss, through), evidence, fix, level.place)
 
 
 def _each_for_itself(case: Case, level: Level, place: Place, other: str, loss: str, shared: set[int]) -> Finding | None:
@@ -294,7 +294,7 @@ def _each_for_itself(case: Case, level: Level, place: Place, other: str, loss: s
         ),
         f"Detach in each loss what its own optimizer does not train: "
         f"{on_lines({**edits[0], **edits[1]}, level.place.file)}.",
-        str(reads[other][cuts[other][0]].read),
+        reads[other][cuts[other][0]].read,
     )
 
 
@@ -393,7 +393,7 @@ def _over_old_weights(
     else:
         fix += " Adding the losses would backpropagate both through the old weights."
     source = read.read if read else level.place
-    return explanation(_freed_title(other, loss, through), tuple(lines), fix, str(source))
+    return explanation(_freed_title(other, loss, through), lines, fix, source)
 
 
 def _forward_again(
