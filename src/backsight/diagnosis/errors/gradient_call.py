@@ -15,7 +15,7 @@ from backsight.source.rewriting import rewritten
 from backsight.story.attached import with_flag
 from backsight.story.failure import Level
 
-_POSITIONS = 3
+POSITIONS = 3
 """Arguments before `retain_graph`, the last of them `grad_outputs`."""
 
 
@@ -56,19 +56,19 @@ class GradientCall:
     @property
     def is_weighted(self) -> bool:
         """Whether it gives `grad_outputs`."""
-        return keyword(self.node, "grad_outputs") is not None or len(self.node.args) == _POSITIONS
+        return keyword(self.node, "grad_outputs") is not None or len(self.node.args) == POSITIONS
 
     @property
     def is_silent(self) -> bool:
         """Whether it leaves open what becomes of the graph."""
-        return len(self.node.args) <= _POSITIONS and keyword(self.node, "retain_graph", "create_graph") is None
+        return len(self.node.args) <= POSITIONS and keyword(self.node, "retain_graph", "create_graph") is None
 
     @property
     def frees(self) -> bool:
         """Whether it frees the graph, as far as its text shows."""
         kept = (keyword(self.node, name) for name in ("retain_graph", "create_graph"))
         freed = all(each is None or is_constant(each, False) for each in kept)
-        return len(self.node.args) <= _POSITIONS and freed
+        return len(self.node.args) <= POSITIONS and freed
 
     def rewritten(self, changes: Mapping[ast.expr, str]) -> str:
         return rewritten(self.body, self.statement, changes)

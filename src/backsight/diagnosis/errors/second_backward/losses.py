@@ -8,22 +8,21 @@ from dataclasses import dataclass
 
 import torch
 
+from backsight.diagnosis.errors.gradient_call import gradient_calls
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.adding import Added, added, shared_part
 from backsight.diagnosis.errors.second_backward.moved import Moved, moved, perhaps_moved
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Place, assignments, backward_roots, parsed, read_at, statement_at
+from backsight.source import Place, assignments, backward_roots, only, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import are_alternatives, uses
-from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.body import callee, dotted, expressions, statements
 from backsight.source.changes import changed_names
 from backsight.source.edits import OR, Edit, instead, put, repeat, without_marks, write
-from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.anew import each_detached, lines_of, run_again
-from backsight.story.attached import with_flag
 from backsight.story.case import Case, loops, names_read
 from backsight.story.failure import Level
 from backsight.story.fixes import on_lines, without
@@ -553,11 +552,6 @@ def _feeds(case: Case, leaf: int, shared: set[int]) -> bool:
 def keeping_graph(level: Level, assigned: Collection[str] = ()) -> str:
     """Return the statement of a level with `retain_graph=True` in its one call of `grad`; empty if it has none, or one
     that says already what becomes of the graph, or if it asks for what is `assigned` anew."""
-    body, statement = level.body, level.statement
-    calls = [each for each in calls_in(statement) if is_gradient_call(each)] if statement is not None else []
-    if body is None or statement is None or len(calls) != 1 or len(calls[0].args) > 3:
-        return ""
-    asked = {use.name for each in calls[0].args[1:2] for use in uses(each)}
-    if keyword(calls[0], "retain_graph", "create_graph") is not None or asked & {*assigned}:
-        return ""
-    return with_flag(body, statement, calls[0], "retain_graph")
+    call = only(gradient_calls(level.body, level.statement))
+    asked = {use.name for use in uses(call.inputs)} if call is not None else set()
+    return call.flagged("retain_graph") if call and call.is_silent and asked.isdisjoint(assigned) else ""
