@@ -7,6 +7,7 @@ import re
 import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from inspect import unwrap
 from itertools import islice
 from types import FrameType
 from typing import Any
@@ -15,16 +16,16 @@ import torch
 
 from backsight.diagnosis.amending import instead, written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import files_around, named
+from backsight.diagnosis.program import conditions_around, ending, files_around, named
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming import search
-from backsight.source import Body, Place, only, read_at
+from backsight.source import Place, only, read_at
 from backsight.source.bindings import assigned
-from backsight.source.body import callee, calls_in, dotted, functions, statements
+from backsight.source.body import Body, callee, calls_in, dotted, functions, statements
+from backsight.story.failure import method
 from backsight.tape.saved import is_readable
+from backsight.tracing import Copy
 from backsight.tracing.steps import parameters
-
-CODES = ("BS148",)
 
 _LOOKED_AT = 8
 """Values of a dict that are looked at for a tensor: a state has many, beside a number or two."""
@@ -56,7 +57,7 @@ def kept(frame: FrameType | None) -> list[Kept]:
                 fitting = [
                     (other, load)
                     for other, load, receiver, given in loads
-                    if _last(given) == _last(name) and _last(receiver) == _last(model)
+                    if ending(given) == ending(name) and ending(receiver) == ending(model)
                     if _is_trained_between(body, statement, other, load)
                 ]
                 if fitting:
@@ -71,8 +72,8 @@ def aliased(states: Iterable[Kept], optimizers: Iterable[torch.optim.Optimizer],
     held = set()
     for each, name in search((), collect=(dict,), where=_holds_tensor).found:
         if isinstance(each, dict) and any(_is_of(value, trained) for value in each.copy().values()):
-            held.add(_last(name.path))
-    return [_finding(each, since) for each in states if _last(each.name) in held]
+            held.add(ending(name.path))
+    return [_finding(each, since) for each in states if ending(each.name) in held]
 
 
 def _holds_tensor(held: dict[Any, Any]) -> bool:
@@ -134,7 +135,7 @@ def _changes(body: Body, name: str) -> bool:
     """Whether entries of a state are replaced: then it is no longer the model's own."""
     for statement in statements(body.node):
         targets = (target for target, _ in assigned(statement))
-        if any(isinstance(each, ast.Subscript) and _last(dotted(each.value) or "") == _last(name) for each in targets):
+        if any(isinstance(each, ast.Subscript) and ending(dotted(each.value)) == ending(name) for each in targets):
             return True
         if any(callee(c)[1] == "update" and dotted(callee(c)[0]) == name for c in calls_in(statement)):
             return True
@@ -143,13 +144,8 @@ def _changes(body: Body, name: str) -> bool:
 
 def _is_trained_between(body: Body, keeping: ast.stmt, other: Body, loading: ast.stmt) -> bool:
     """Whether there are steps between both: it is kept on a condition, as the best is, or the text has them between."""
-    under = [
-        each
-        for each in statements(body.node)
-        if isinstance(each, ast.If) and each.lineno < keeping.lineno <= (each.end_lineno or 0)
-    ]
-    apart = body.node is not other.node
-    if under and (apart or not any(each.lineno < loading.lineno <= (each.end_lineno or 0) for each in under)):
+    under, apart = conditions_around(body, keeping.lineno), body.node is not other.node
+    if under and (apart or not set(under) & set(conditions_around(body, loading.lineno))):
         return True
     return not apart and any(
         _TRAINS.search(callee(call)[1]) is not None
@@ -157,10 +153,6 @@ def _is_trained_between(body: Body, keeping: ast.stmt, other: Body, loading: ast
         if keeping.lineno < each.lineno < loading.lineno
         for call in calls_in(each)
     )
-
-
-def _last(name: str) -> str:
-    return name.split(".")[-1]
 
 
 def _finding(found: Kept, since: int) -> Finding:
@@ -235,10 +227,8 @@ def _copied(place: Place, text: str) -> str:
 
 def _stored(kind: type, key: object) -> tuple[Place, str] | None:
     """Return the one statement that stores a gradient, or a name of it, under this key, and how it writes that."""
-    code: Any = next((vars(c)["step"] for c in kind.__mro__ if "step" in vars(c)), None)
-    while hasattr(code, "__wrapped__"):
-        code = code.__wrapped__
-    file = getattr(getattr(code, "__code__", None), "co_filename", "")
+    step = unwrap(method(kind, "step"))
+    file = getattr(getattr(step, "__code__", None), "co_filename", "")
     return only(each for body in (functions(file) if file else ()) for each in _assigned(body, key))
 
 
@@ -263,3 +253,87 @@ def _is_gradient(value: ast.expr, names: frozenset[str] | set[str]) -> bool:
         case ast.Attribute(attr="grad"):
             return True
     return dotted(value) in names
+
+
+# A backup that is the weights themselves, so that to restore it copies them onto themselves.
+
+
+def own_backup(copies: Iterable[Copy]) -> Iterator[Finding]:
+    """Yield the findings of statements that copy tensors onto themselves, if one statement stores them uncopied.
+
+    >>> self.saved[n] = p.data      # and later: p.data.copy_(self.saved[n])
+    """
+    for each in copies:
+        kept = _container(each.call.args[0]) or _of_items(each.body, each.call.args[0])
+        stored = [found for body in functions(each.body.file) for found in _stores(body, kept)] if kept else []
+        if len(stored) != 1:
+            continue
+        (body, statement, value), place = stored[0], each.body.place(each.statement)
+        at, text = body.place(statement), body.text(value)
+        edit = instead(body, statement, {value: f"{text}.clone()"})
+        yield warning(
+            "BS148",
+            f"{kept} is not a copy: it holds the memory of the weights themselves.",
+            (
+                shown(at, "stores the tensors, not copies of their values."),
+                shown(place, "copies each one onto itself, which restores nothing."),
+            ),
+            f"Store a copy: {at.text.replace(text, f'{text}.clone()', 1)}{edit}."
+            if at.text.count(text) == 1 or text not in at.text
+            else f"Store a copy: {text}.clone(){edit}.",
+            at,
+        )
+
+
+def _container(value: ast.expr) -> str:
+    """Return what a value is an item of: `self.saved` of `self.saved[n]`."""
+    while isinstance(value, ast.Call | ast.Attribute) and not dotted(value):
+        value = value.func if isinstance(value, ast.Call) else value.value
+    return dotted(value.value) or "" if isinstance(value, ast.Subscript) else ""
+
+
+def _of_items(body: Body, value: ast.expr) -> str:
+    """Return the container that a loop takes a variable from: `for p, b in zip(model.parameters(), self.saved):`."""
+    name = dotted(value)
+    for each in statements(body.node):
+        if isinstance(each, ast.For) and isinstance(each.target, ast.Tuple) and isinstance(each.iter, ast.Call):
+            if callee(each.iter)[1] != "zip" or len(each.iter.args) != len(each.target.elts):
+                continue
+            for variable, given in zip(each.target.elts, each.iter.args, strict=True):
+                if name is not None and dotted(variable) == name:
+                    given = given.func.value if _is_view(given) else given  # type: ignore[attr-defined]
+                    return dotted(given) or ""
+    return ""
+
+
+def _is_view(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "values"
+
+
+def _stores(body: Body, kept: str) -> Iterator[tuple[Body, ast.stmt, ast.expr]]:
+    """Yield the statements that put tensors into a container as they are."""
+    last = ending(kept)
+    for each in statements(body.node):
+        stores: list[tuple[ast.expr, ast.expr | None]] = []
+        for pair in assigned(each):
+            match pair:
+                case ast.Subscript(value=held), value:
+                    stores.append((held, value))
+                case held, ast.DictComp(value=value) | ast.ListComp(elt=value):
+                    stores.append((held, value))
+        match each:
+            case ast.Expr(value=ast.Call(func=ast.Attribute(value=held, attr="append"), args=[value])):
+                stores.append((held, value))
+        for held, stored in stores:
+            if ending(dotted(held)) == last and stored is not None and _is_itself(stored):
+                yield body, each, stored
+
+
+def _is_itself(value: ast.expr) -> bool:
+    """Whether an expression has the memory of a variable: `p`, `p.data`, `p.detach()`."""
+    if isinstance(value, ast.Call):
+        receiver, method = callee(value)
+        return method == "detach" and receiver is not None and _is_itself(receiver)
+    if isinstance(value, ast.Attribute) and value.attr == "data":
+        value = value.value
+    return isinstance(value, ast.Name)

@@ -11,17 +11,24 @@ from torch import nn
 
 from backsight.diagnosis.amending import written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import bodies, constructions, named, names_of, statements_around
-from backsight.diagnosis.wording import counted, listed, shown, warning
+from backsight.diagnosis.program import (
+    bodies,
+    conditions_around,
+    constructions,
+    ending,
+    few_of,
+    looped,
+    named,
+    names_of,
+    statements_around,
+)
+from backsight.diagnosis.wording import counted, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place, only
-from backsight.source.bindings import target_names
 from backsight.source.body import callee, calls_in, dotted, is_constant, statements
 from backsight.tape import modules_in, parameters_in
-
-CODES = ("BS126", "BS129")
 
 
 def attribute_alone(model: nn.Module, since: int, frame: FrameType) -> Finding | None:
@@ -33,7 +40,7 @@ def attribute_alone(model: nn.Module, since: int, frame: FrameType) -> Finding |
         if not against:
             continue
         name = ".".join(part for part in (named(model, type(model).__name__), path) if part)
-        last = name.split(".")[-1]
+        last = ending(name)
         found = setting(frame, "requires_grad", wanted, last)
         place, called = found or (None, name)
         name = called  # several models may hold it
@@ -64,12 +71,8 @@ def left_frozen(
     if any(on for _, _, on in found):
         return None
     for body, statement, _ in found:
-        conditional = any(
-            isinstance(each, ast.If) and each.lineno < statement.lineno <= (each.end_lineno or 0)
-            for each in statements(body.node)
-        )
         steps = any(callee(call)[1] == "step" for s in statements(body.node) for call in calls_in(s))
-        if conditional or not steps:
+        if conditions_around(body, statement.lineno) or not steps:
             continue
         name, place = named(optimizer, "the optimizer"), body.place(statement)
         never = "it is never unfrozen" if len(frozen) == 1 else "they are never unfrozen"
@@ -104,15 +107,15 @@ def setting(frame: FrameType, attribute: str, value: object, last: str) -> tuple
     """
     every: list[tuple[Place, str]] = []
     for body in bodies(frame):
-        looped = {n for s in statements(body.node) if isinstance(s, ast.For) for n in target_names(s.target)}
+        variables = looped(body)
         for statement in statements(body.node):
             for target in statement.targets if isinstance(statement, ast.Assign) else ():
                 receiver = dotted(target.value) if isinstance(target, ast.Attribute) else None
                 if receiver is None or target.attr != attribute:  # type: ignore[attr-defined]  # an attribute
                     continue
-                if receiver not in looped and not is_constant(statement.value, not value):  # type: ignore[attr-defined]
+                if receiver not in variables and not is_constant(statement.value, not value):  # type: ignore[attr-defined]
                     every.append((body.place(statement), receiver))
-    of_name = [each for each in every if each[1].split(".")[-1] == last]
+    of_name = [each for each in every if ending(each[1]) == last]
     return next(iter(of_name), None) or only(every)
 
 
@@ -127,8 +130,6 @@ def thawed(
     if any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in every):
         return None
     one, name, made = len(tensors) == 1, *_made(optimizer, frame)
-    names = [found[0].path if found else "a parameter" for found in search(tensors[:2], limit=1).names]
-    few = listed([*names, *[""] * len(tensors[2:])], 2)
     on = [body.place(statement) for body, statement, on in freezing(frame) if on]
     evidence: list[Fact] = ["Frozen at first, they have gradients now, and their values do not change."]
     if len(on) == 1:
@@ -137,7 +138,7 @@ def thawed(
         evidence.append(shown(made[-1], f"creates {name}, which does not hold {'it' if one else 'them'}."))
     return warning(
         "BS101",
-        f"{few} {'was' if one else 'were'} unfrozen, but no optimizer updates {'it' if one else 'them'}.",
+        f"{few_of(tensors)} {'was' if one else 'were'} unfrozen, but no optimizer updates {'it' if one else 'them'}.",
         evidence,
         f"Add them when you unfreeze them, with {name}.add_param_group, or create {name} with all parameters: it skips "
         "those that have no gradient.",

@@ -6,7 +6,7 @@ from collections.abc import Container, Sequence
 
 import torch
 
-from backsight.diagnosis.amending import call_at, instead, is_known, with_keyword
+from backsight.diagnosis.amending import given_keyword, is_known
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import named
 from backsight.diagnosis.wording import counted, shown, warning
@@ -14,8 +14,6 @@ from backsight.source import Place
 from backsight.source.edits import OR
 from backsight.story.holders import given, users
 from backsight.tape import Graph, Node
-
-CODES = ("BS123",)
 
 _LINEAR = frozenset({"Neg", "Mean", "Sum", "Add", "Sub", "Minimum", "Min", "View", "UnsafeView", "ReshapeAlias"})
 _LINEAR |= frozenset({"Squeeze", "Unsqueeze", "Select", "Slice", "Index", "Stack", "Cat", "Unbind", "Expand"})
@@ -38,10 +36,7 @@ def has_target(graph: Graph, ids: set[int]) -> bool:
 
 
 def _summed(graph: Graph, ids: set[int], own: Container[int]) -> tuple[set[int], bool]:
-    """Return the last layers of a network whose results a loss sums up; and whether it depends on it in another way.
-
-    own: the nodes that are looked at.
-    """
+    """Return which last layers of a network a loss sums up, of the nodes `own`; and whether it depends on others."""
     ends, rest, waiting, seen = set[int](), False, [each.index for each in graph.roots], set[int]()
     while waiting:
         index = waiting.pop()
@@ -98,8 +93,5 @@ def led_through(
 
 def _for_inputs(then: Place, optimizer: str) -> str:
     """Have a backward add to the gradients of what an optimizer holds, and to no other."""
-    body, statement, call = call_at(then, "backward")
     held = f"[p for group in {optimizer}.param_groups for p in group['params']]"
-    if body is None or call is None or not is_known(held, then):
-        return ""
-    return instead(body, statement, with_keyword(body, call, "inputs", held))
+    return given_keyword(then, "backward", "inputs", held) if is_known(held, then) else ""

@@ -1,16 +1,20 @@
-"""BS117, BS122, BS160, BS162: losses that are given, or add up, what they do not take."""
+"""BS117, BS122, BS160, BS162: losses that are given, add up, or minimize, what they do not take."""
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Iterator
 
-from backsight.diagnosis.amending import call_at, instead, renewed, swapped, without_keyword
+from backsight.diagnosis.amending import instead, renewed, rid_of_keyword, swapped
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.scene import line_of
 from backsight.diagnosis.wording import if_known, shown, warning
-from backsight.source import assignments
+from backsight.source import Place, assignments, read_at
 from backsight.source.body import body_around
 from backsight.source.edits import OR
-from backsight.source.rewriting import simple
+from backsight.source.rewriting import rewritten, simple
+from backsight.story.holders import given, leaves_below
+from backsight.tape import Graph, Node
 from backsight.tracing import Told, Watch, totals
 
 _LEAST = 3
@@ -91,15 +95,10 @@ def _logs(told: Told) -> Finding:
         "BS122",
         "kl_div with log_target=True expects log-probabilities as its target, but gets probabilities.",
         (shown(told.line.place, f"compares with `{target}`, whose entries are between {low:.2g} and {high:.2g}."),),
-        f"Remove log_target=True{_of_probabilities(told)}. {OR}Or pass {target}.log()"
-        f"{swapped(told.line, {target: f'{simple(target)}.log()'})}.",
+        f"Remove log_target=True{rid_of_keyword(told.line, 'log_target', 'kl_div', 'KLDivLoss')}. "
+        f"{OR}Or pass {target}.log(){swapped(told.line, {target: f'{simple(target)}.log()'})}.",
         told.line.place,
     )
-
-
-def _of_probabilities(told: Told) -> str:
-    body, statement, call = call_at(told.line.place, "kl_div", "KLDivLoss")
-    return instead(body, statement, without_keyword(body, call, "log_target")) if body and call is not None else ""
 
 
 def _outer(told: Told) -> Finding:
@@ -185,3 +184,104 @@ def summed_over_samples(watch: Watch) -> Iterator[Finding]:
             f"Keep the samples apart: {apart} in place of {name}.sum(){renewed(summed or line, apart) if of else ''}.",
             line,
         )
+
+
+# BS122: the logarithm of a probability is minimized, so that what is right becomes ever less probable.
+
+
+_AVERAGES = frozenset({"Mean", "Sum", "View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Select"})
+_CHOOSES = frozenset({"Gather", "Index"})
+_LAYERS = frozenset({"Addmm", "Mm"})
+_DEEPEST = 16
+
+
+def minimized(graph: Graph) -> Node | None:
+    """Return the node of a log-probability that is the whole loss, up to a sum or mean; None if there is none.
+
+    It is a score less the logarithm of the sum of all of them, or an entry of a log-softmax. Whoever looks for an input
+    that is misunderstood minimizes that as well: so what is trained has to be the model, and nothing but that.
+    """
+    if len(graph.roots) != 1 or any(kind.kind == "custom" for kind in graph.types):
+        return None
+    node, negative = graph.roots[0], False
+    for _ in range(_DEEPEST):
+        inputs = given(node)
+        if node.op == "Neg":
+            negative = not negative
+        elif node.op not in _AVERAGES or len(inputs) != 1:
+            break
+        if not inputs:
+            return None
+        node = inputs[0]
+    if negative or not (_is_difference(graph, node) or _is_entry(node)):
+        return None
+    alone = len({leaf.owner for leaf in graph.leaves}) == 1  # else one of several may be trained against another
+    return node if alone and all(leaf.owner and leaf.kind == "parameter" for leaf in graph.leaves) else None
+
+
+def _is_difference(graph: Graph, node: Node) -> bool:
+    """Whether a node subtracts from a score the logarithm of a sum over all scores: what is trained for both is one."""
+    first, second = node.inputs if node.op == "Sub" and len(node.inputs) == 2 else (None, None)
+    if first is None or second is None or _behind(second.node).op != "Logsumexp":
+        return False
+    one, other = (leaves_below(graph, each.node.index) for each in (first, second))
+    return bool(one) and {leaf.node for leaf in one} <= {leaf.node for leaf in other}
+
+
+def _is_entry(node: Node) -> bool:
+    """Whether a node takes entries of a log-softmax over what a layer that is trained returns."""
+    inputs = given(node)
+    if node.op not in _CHOOSES or len(inputs) != 1:
+        return False
+    softmax = _behind(inputs[0])
+    scores = given(softmax) if softmax.op == "LogSoftmax" else []
+    layer = _behind(scores[0]) if len(scores) == 1 else None
+    return layer is not None and layer.op in _LAYERS and any(each.kind == "leaf" for each in _transposed(layer))
+
+
+def _behind(node: Node) -> Node:
+    for _ in range(_DEEPEST):
+        inputs = given(node)
+        if node.op not in _AVERAGES - {"Mean", "Sum"} or len(inputs) != 1:
+            break
+        node = inputs[0]
+    return node
+
+
+def _transposed(layer: Node) -> list[Node]:
+    """Return what a layer multiplies, behind a transpose."""
+    return [given(each)[0] if each.op in ("T", "Transpose") and given(each) else each for each in given(layer)]
+
+
+def less_probable(graph: Graph, node: Node, first: float, last: float, step: int) -> Finding:
+    """Return the finding that a log-probability is minimized, which was `first` and is `last` at a step."""
+    line, root = line_of(node), line_of(graph.roots[0])
+    place = line.place if line is not None else root.place if root is not None else None
+    return warning(
+        "BS122",
+        "The loss is the logarithm of a probability, which training makes ever smaller.",
+        (
+            if_known(line, "computes it: a score minus the logarithm of the sum over all of them.")
+            if node.op == "Sub"
+            else if_known(line, "computes it: an entry of a log-softmax."),
+            if_known(None if root and root.place == place else root, "averages it, and nothing changes its sign."),
+            f"A logarithm of a probability is never above 0. The loss fell from {first:.4g} to {last:.4g}.",
+        ),
+        f"Minimize its negative{_negated(place)}.",
+        place,
+        nodes=(node.index,),
+        since=step,
+    )
+
+
+def _negated(place: Place | None) -> str:
+    """Return a statement that returns or assigns an expression, with its negative."""
+    body, statement = read_at(place)
+    value = statement.value if isinstance(statement, ast.Return | ast.Assign) else None
+    if body is None or statement is None or value is None:
+        return ""
+    text = body.text(value)
+    simple = isinstance(value, ast.Call | ast.Name | ast.Attribute | ast.Subscript)
+    changes: dict[ast.expr, str] = {value: f"-{text}" if simple else f"-({text})"}
+    mended = rewritten(body, statement, changes)
+    return f": {mended}{instead(body, statement, changes)}" if mended else ""

@@ -19,6 +19,7 @@ import torch
 
 from backsight.diagnosis.amending import added, are_beside, written
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.program import ending, loops_around
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place, backward_calls, only
@@ -31,8 +32,6 @@ from backsight.story.failure import Level
 from backsight.story.stepping import optimizer_steps, steps_in
 from backsight.tape import parameters_in
 from backsight.tracing import current
-
-CODES = ("BS124", "BS127")
 
 _CLIPPING = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "clip_grad_norm"})
 
@@ -111,12 +110,12 @@ def _nothing_clipped(body: Body, place: Place, call: ast.Call) -> Finding:
     """Return that a clipping gets no parameters: something before has gone through them all."""
     given = call.args[0] if call.args else keyword(call, "parameters")
     name = dotted(given) or "the iterator"
-    last = name.rpartition(".")[2]
+    last = ending(name)
     every = [
         each.place(s)
         for each in (functions(body.file) if "." in name else [body])
         for s in statements(each.node)
-        if any(n.rpartition(".")[2] == last and ("." in n) is ("." in name) for n in bound(s))
+        if any(ending(n) == last and ("." in n) is ("." in name) for n in bound(s))
     ]
     made = only(every)
     value = made.text.partition(" = ")[2] if made is not None else ""
@@ -206,13 +205,8 @@ def _calls(body: Body, names: set[str] | frozenset[str]) -> Iterator[tuple[Place
 
 def _bounds(body: Body, line: int) -> tuple[int, int]:
     """Return the first and the last line of the innermost loop around a line, else of the function."""
-    around = [
-        each
-        for each in statements(body.node)
-        if isinstance(each, ast.For | ast.While) and each.lineno < line <= (each.end_lineno or 0)
-    ]
-    inner = max(around, key=lambda each: each.lineno, default=None)
-    return (inner.lineno, inner.end_lineno or 0) if inner is not None else (0, 2**31)
+    inner = loops_around(body, line)[-1:]
+    return (inner[0].lineno, inner[0].end_lineno or 0) if inner else (0, 2**31)
 
 
 def _measures(level: Level, call: ast.Call) -> bool:

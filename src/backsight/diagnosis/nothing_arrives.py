@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.amending import added, are_beside, instead, place_on, written
-from backsight.diagnosis.creating import given_anew
+from backsight.diagnosis.amending import added, are_beside, given_anew, instead, place_on, written
 from backsight.diagnosis.evidence.cuts import ends, replaced_leaf, statement_of, undoing, where
 from backsight.diagnosis.evidence.severed import Severance
 from backsight.diagnosis.finding import Finding
@@ -19,6 +18,8 @@ from backsight.diagnosis.program import (
     bodies,
     calls_around,
     constructions,
+    ending,
+    loops_around,
     method_of,
     named,
     names_of,
@@ -26,20 +27,18 @@ from backsight.diagnosis.program import (
     running,
     statements_around,
 )
-from backsight.diagnosis.replaced import made_again, replacing
+from backsight.diagnosis.schedules import schedules_of
 from backsight.diagnosis.wording import counted, listed, numbered, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Body, Place, backward_calls, function_at, only, read_at, statement_at
 from backsight.source.bindings import assigned, assignments, bound, parameters_of, targets
-from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, expressions, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.edits import OR, move, without_marks
 from backsight.source.freezing import turned_off, unfreezings
 from backsight.story.fixes import removed
 from backsight.tracing import Severed
 from backsight.tracing.steps import parameters
-
-CODES = ("BS115",)
 
 
 def nothing_arrives(
@@ -375,13 +374,10 @@ def _given(filled: Severed) -> str:
 
 
 def _zeroing(frame: FrameType | None, name: str) -> Place | None:
-    """Return the zero_grad() between backward and step: in the innermost function that has one, or the only one.
-
-    One of another optimizer, by its name, zeroes other gradients.
-    """
+    """Return the zero_grad() between backward and step, or the only one; that of another optimizer does not count."""
     optimizers = [each for each, _ in search((), collect=(torch.optim.Optimizer,)).found]
-    called = {each.path.split(".")[-1] for names in search(optimizers).names for each in names}
-    others = called - {name.split(".")[-1]}
+    called = {ending(each.path) for names in search(optimizers).names for each in names}
+    others = called - {ending(name)}
     calls = [
         (body, statement)
         for body, statement, call in calls_around(frame)
@@ -461,8 +457,8 @@ def copied_anew(
                     continue
             if original is None or not (nameless or variable in owners):
                 continue
-            is_it = original.split(".")[-1] in parts or (nameless and _is_given(body, original))
-            if not is_it or not _runs_often(body, statement, optimizer.split(".")[-1]):
+            is_it = ending(original) in parts or (nameless and _is_given(body, original))
+            if not is_it or not _runs_often(body, statement, ending(optimizer)):
                 continue
             copy = Copy(body.place(statement), original, variable, _updated(body, statement))
             if variable in owners:
@@ -495,12 +491,87 @@ def _updated(body: Body, copy: ast.stmt) -> Place | None:
 
 
 def _runs_often(body: Body, statement: ast.stmt, optimizer: str) -> bool:
-    every = list(statements(body.node))
-    if any(isinstance(s, LOOPS) and s.lineno < statement.lineno <= (s.end_lineno or 0) for s in every):
+    if loops_around(body, statement.lineno):
         return True
+    every = list(statements(body.node))
     if not isinstance(body.node, ast.FunctionDef) or body.node.name == "__init__":
         return False
     # who runs the training within the same function copies once; the steps of a copy's own optimizer are another's
     steps = [n for s in every for n in ast.walk(s) if isinstance(n, ast.Call) and callee(n)[1] == "step"]
     inner = {dotted(target) for s in every for target, value in assigned(s) if isinstance(value, ast.Call)}
-    return all((called := dotted(callee(n)[0])) in inner and (called or "").split(".")[-1] != optimizer for n in steps)
+    return all((called := dotted(callee(n)[0])) in inner and ending(called) != optimizer for n in steps)
+
+
+# A model that is replaced after its optimizer was made: where, and what goes on with the old one.
+
+
+def replacing(frame: FrameType | None, model: str, built: Place) -> Place | None:
+    """Return the only statement that replaces a model after its optimizer was built, by what is called `model`.
+
+    An attribute is replaced outside of the function that builds the optimizer, and of any constructor; and everything
+    is further down in that function.
+    """
+    return only(
+        body.place(statement)
+        for body, statement in statements_around(frame)
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)
+        if any(_binds(target, model) for target in statement.targets)
+        if _comes_later(body, statement, built)
+    )
+
+
+def _binds(target: ast.expr, model: str) -> bool:
+    """Whether a statement binds what is called so: `self.net`, `net`, or an entry, `net[2]` of `net.2`."""
+    whole, _, last = model.rpartition(".")
+    if last.isdigit() and isinstance(target, ast.Subscript):
+        is_entry = isinstance(target.slice, ast.Constant) and str(target.slice.value) == last
+        return is_entry and ending(dotted(target.value)) == ending(whole)
+    name = dotted(target) or ""
+    return ending(name) == ending(model) and ("." in name) is bool(whole)
+
+
+def _comes_later(body: Body, statement: ast.stmt, built: Place) -> bool:
+    node = body.node
+    first = getattr(node, "lineno", 0)
+    if body.file == built.file and first <= built.line <= (getattr(node, "end_lineno", None) or 2**31):
+        return statement.lineno > built.last
+    return getattr(node, "name", "__init__") != "__init__"
+
+
+def made_again(
+    frame: FrameType | None, optimizer: torch.optim.Optimizer, name: str, model: str, replaced: Place, built: Place
+) -> str:
+    """Return the fix: not to replace what is only filled again with a state; else to make anew what has the old one."""
+    made = replaced.text.partition(" = ")[2]
+    for body in bodies(frame):
+        every = list(statements(body.node))
+        if body.file == replaced.file and any(body.place(each) == replaced for each in every):
+            fills = [each for each in every if each.lineno > replaced.last and _loads(each, model)]
+            if fills and any(made == each for each in _values(frame, model, replaced)):
+                return (
+                    f"Keep the {model} that {name} was created for: {removed(replaced)}. Line {fills[0].lineno} loads "
+                    "the state into it."
+                )
+    again = built.text if built.text.startswith(f"{name} = ") and "…" not in built.text else f"create {name}"
+    others = [named(each, type(each).__name__) for each in schedules_of(optimizer)]
+    edits = [added(built.text if built.text.startswith(f"{name} = ") else "…", "beside", replaced)]
+    for each, other in zip(schedules_of(optimizer), others, strict=True):
+        creating = constructions(frame, each, other)
+        edits.append(added(creating[0].text, "beside", replaced) if len(creating) == 1 else "")
+    edit = "".join(edits) if all(edits) else ""
+    too = f" Create {', '.join(others)} again as well: it goes on with the old {name}." if others else ""
+    code = f": {again}" if again != f"create {name}" else ""
+    return f"After line {replaced.last}, create {name} again{code}{edit}.{too}"
+
+
+def _values(frame: FrameType | None, model: str, but: Place) -> Iterator[str]:
+    """Yield what else the program gives the model, as text."""
+    for body, statement in statements_around(frame):
+        place = body.place(statement)
+        if isinstance(statement, ast.Assign) and place != but and any(_binds(t, model) for t in statement.targets):
+            yield place.text.partition(" = ")[2]
+
+
+def _loads(statement: ast.stmt, model: str) -> bool:
+    calls = ((dotted(callee(call)[0]) or "", callee(call)[1]) for call in calls_in(statement))
+    return any(method == "load_state_dict" and ending(held) == ending(model) for held, method in calls)

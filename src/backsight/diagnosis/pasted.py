@@ -95,11 +95,7 @@ def _error(kind: str, message: str) -> Exception:
 
 
 def _level(line: Line) -> Level:
-    """Return a level of the traceback that is in the program.
-
-    Raises:
-        NotRead: if its file is not there, or has another line.
-    """
+    """Return a level of the traceback that is in the program; NotRead if its file is not there, or has another line."""
     name = short_path(line.file)
     if not os.path.isfile(line.file):
         raise NotRead(f"there is no file {name} here.")

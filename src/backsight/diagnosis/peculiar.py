@@ -23,8 +23,6 @@ from backsight.source.edits import OR
 from backsight.source.rewriting import simple
 from backsight.tracing import Told, Watch, peculiar
 
-CODES = ("BS117", "BS122", "BS158", "BS159", "BS160", "BS162", "BS165")
-
 _LEAST = 2
 """Looks at which a call has to be peculiar."""
 

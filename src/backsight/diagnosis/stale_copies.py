@@ -1,29 +1,37 @@
-"""BS138: copies that compute the gradients, and stay as they were while the model that takes these moves.
-
-And a network that is loaded again and again with the state of the start.
-"""
+"""BS138, BS164: what predicts, or computes the gradients, is a copy that stays as it was while another is trained."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from types import FrameType
 
 import torch
 
 from backsight.diagnosis.amending import added, written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import calls_around, files_around, program_frames, statements_around
+from backsight.diagnosis.program import (
+    calls_around,
+    ending,
+    endings_of,
+    files_around,
+    loops_around,
+    named,
+    running_at,
+    statements_around,
+)
 from backsight.diagnosis.twins import Twin
-from backsight.diagnosis.wording import counted, numbered, shown, warning
+from backsight.diagnosis.wording import counted, if_known, numbered, shown, warning
 from backsight.naming import search
-from backsight.source import Place, function_at, only, statement_at
+from backsight.source import Body, Place, only
 from backsight.source.averaging import Writes, writes
 from backsight.source.bindings import assigned
-from backsight.source.body import LOOPS, callee, dotted, statements
-from backsight.tape import parameters_in
-
-CODES = ("BS138",)
+from backsight.source.body import callee, calls_in, dotted, functions, statements
+from backsight.source.edits import OR
+from backsight.tape import modules_in, parameters_in, registered
+from backsight.tape.saved import is_readable
+from backsight.tracing import Told, Watch, peculiar
 
 
 def gathered(twin: Twin, reached: Collection[int], since: int, steps: int, frame: FrameType) -> Finding | None:
@@ -51,8 +59,8 @@ def gathered(twin: Twin, reached: Collection[int], since: int, steps: int, frame
         (
             f"The losses depend on {name} and not on {other}. Its parameters have been bit-identical since step "
             f"{numbered(since)}, for {counted(steps, 'step')}, so these are gradients at old weights.",
-            shown(place, f"gives {other} the gradients.") if place is not None else None,
-            shown(refresh, "copies the weights, but not after each step.", "read") if refresh is not None else None,
+            if_known(place, f"gives {other} the gradients."),
+            if_known(refresh, "copies the weights, but not after each step.", "read"),
         ),
         f"Call {refresh.text} after each optimizer step{_after_step(frame, refresh.text)}."
         if refresh is not None
@@ -64,9 +72,7 @@ def gathered(twin: Twin, reached: Collection[int], since: int, steps: int, frame
 
 def _after_step(frame: FrameType, code: str) -> str:
     """Run a statement after that which a frame runs, which makes a step."""
-    around = next(program_frames(frame), None)
-    body = function_at(around.f_code) if around is not None else None
-    statement = statement_at(body, around.f_lineno) if body is not None and around is not None else None
+    body, statement = running_at(frame)
     return added(code, "beside", body.place(statement)) if body is not None and statement is not None else ""
 
 
@@ -83,12 +89,12 @@ def _gatherings(frame: FrameType) -> Iterator[Place]:
 
 def _refreshing(frame: FrameType, other: str) -> Place | None:
     """Return the one call of a function that writes the weights of a model into those of others."""
-    trained = {name.path.split(".")[-1] for each in _modules(other) for name in search([each]).names[0]}
+    trained = {name for each in _modules(other) for name in endings_of(each)}
     functions = {
         each.body.name
         for file in files_around(frame)
         for each in writes(file)
-        if each.how in ("blends", "loads") and each.origin.split(".")[-1] in trained
+        if each.how in ("blends", "loads") and ending(each.origin) in trained
     } - {"", "__init__"}
     return only(
         body.place(statement, ast.unparse(call))
@@ -108,7 +114,7 @@ def loads_the_start(twin: Twin, since: int, loads: int, frame: FrameType) -> Fin
     if target is None or trained is None:
         return None
     name, other, names = _named(target), _named(trained), twin.names
-    found = [each for file in files_around(frame) for each in writes(file) if each.target.split(".")[-1] in names]
+    found = [each for file in files_around(frame) for each in writes(file) if ending(each.target) in names]
     found = list({each.place: each for each in found if each.how == "loads"}.values())
     if len(found) != 1 or found[0].origin or not name or not other:
         return None
@@ -153,13 +159,186 @@ def _kept(frame: FrameType, state: str) -> Place | None:
     if len(found) != 1:
         return None
     body, kept = found[0]
-    loops = (each for each in statements(body.node) if isinstance(each, LOOPS))
-    if any(each.lineno < kept.lineno <= (each.end_lineno or 0) for each in loops):
+    if loops_around(body, kept.lineno):
         return None
     return body.place(kept) if getattr(body.node, "name", "__init__") == "__init__" or "." not in state else None
 
 
 def _written(other: str, found: Writes) -> str:
     """Write what is trained as the function around a statement does: `self.policy` for `agent.policy`."""
-    last = other.split(".")[-1]
-    return f"self.{last}" if found.target.startswith("self.") and "." in other else other
+    return f"self.{ending(other)}" if found.target.startswith("self.") and "." in other else other
+
+
+# BS138: a model is evaluated that never changes, while a dict of its weights is trained.
+
+
+_FEW = 4
+
+
+@dataclass(frozen=True)
+class Held:
+    """The variable that holds a dict of a model's weights, other than its own, and some of the values."""
+
+    name: str
+    values: tuple[float, ...]
+
+
+def held(module: torch.nn.Module) -> Held | None:
+    """Return the one dict that has an entry for each parameter of a module, of the same shape, and other values."""
+    own = {
+        f"{path}.{name}" if path else name: each
+        for path, inner in modules_in(module)
+        for name, each in registered(inner, "_parameters").items()
+        if isinstance(each, torch.Tensor)
+    }
+    found: dict[int, Held] = {}
+    for each, name in search((), collect=(dict,), where=lambda each: dict.__len__(each) == len(own)).found:
+        if not isinstance(each, dict) or not own or name.path.startswith("self.__") or set(each) != set(own):
+            continue
+        pairs = [(own[key], value) for key, value in each.items()]
+        if not all(type(value) is torch.Tensor and value.shape == p.shape and is_readable(value) for p, value in pairs):
+            continue
+        if any(value.data_ptr() == p.data_ptr() or not torch.isfinite(value).all() for p, value in pairs):
+            continue
+        if any(not torch.equal(value.detach(), p.detach()) for p, value in pairs):
+            few = tuple(float(value.detach().sum()) for _, value in pairs[:_FEW])
+            found[id(each)] = Held(name.path, few)
+    # Several are the velocities of a momentum as well: those that are trained go into functional_call, by name.
+    return next(iter(found.values())) if len(found) == 1 else _by_name(list(found.values()))
+
+
+def _by_name(every: list[Held]) -> Held | None:
+    return only(each for each in every if "param" in each.name.lower() or "weight" in each.name.lower())
+
+
+def never_updated(module: torch.nn.Module, weights: Held, frame: FrameType) -> Finding:
+    """Return the finding that a model, evaluated by the statement of a frame, is not what is trained."""
+    name, (body, statement) = named(module, type(module).__name__), running_at(frame)
+    place = body.place(statement) if body is not None and statement is not None else None
+    trained, copied = _calls(frame), _copied(frame, weights.name)
+    call = f"{name}.load_state_dict({weights.name})"
+    return warning(
+        "BS138",
+        f"{name} never changes: what is trained is {weights.name}, a dict of other weights.",
+        (
+            if_known(copied, f"copies the parameters of {name} into {weights.name}."),
+            if_known(trained, f"computes with weights that are handed in, not with those of {name}."),
+            if_known(place, f"evaluates {name}, whose parameters are bit-identical to those of the start."),
+        ),
+        f"Copy them back before you evaluate, and after the training: {call}{added(call, 'above', place)}. "
+        f"{OR}Or evaluate with functional_call("
+        f"{name}, {weights.name}, (x,)).",
+        place,
+    )
+
+
+def _calls(frame: FrameType) -> Place | None:
+    return only(
+        body.place(statement)
+        for body, statement in statements_around(frame)
+        if any(callee(call)[1] == "functional_call" for call in calls_in(statement))
+    )
+
+
+def _copied(frame: FrameType, name: str) -> Place | None:
+    """Return the one statement that fills the dict with what a module has for parameters."""
+    return only(
+        body.place(statement)
+        for body, statement in statements_around(frame)
+        if isinstance(statement, ast.Assign) and any(dotted(goal) == name for goal in statement.targets)
+        if any(callee(call)[1] in ("named_parameters", "state_dict") for call in calls_in(statement))
+    )
+
+
+# BS164: copies of modules are trained, and the modules themselves predict: `stack_module_state` copies.
+
+
+_WRITES = frozenset({"load_state_dict", "copy_", "set_"})
+
+
+def untrained_members(watch: Watch) -> Iterator[Finding]:
+    """Yield the finding that modules are called whose parameters were stacked into copies, which an optimizer holds.
+
+    The watch has seen the stacking; that the copies are trained, and that the modules are called and never given the
+    trained values, the text tells.
+    """
+    files: dict[str, Told] = {}
+    for each in peculiar(watch):
+        if each.seen.kind == "stacked":
+            files.setdefault(each.line.file, each)
+    for file in files:
+        bodies = list(functions(file))
+        for stacked in (found for body in bodies for found in _stackings(body)):
+            place, members, parameters = stacked
+            trained = next((found for body in bodies for found in _trains(body, parameters)), None)
+            called = next((found for body in bodies for found in _calls_members(body, members)), None)
+            if trained is None or called is None or any(_writes_back(body, members) for body in bodies):
+                continue
+            yield _finding_of_members(place, trained, called, members, parameters)
+            return
+
+
+def _stackings(body: Body) -> Iterator[tuple[Place, str, str]]:
+    """Yield the statements that stack modules: with the name of these, and of the parameters that result."""
+    for statement in statements(body.node):
+        match statement:
+            case ast.Assign(targets=[ast.Tuple(elts=[goal, _])], value=ast.Call(args=[given]) as call):
+                members, parameters = dotted(given), dotted(goal)
+                if callee(call)[1] == "stack_module_state" and members is not None and parameters is not None:
+                    yield body.place(statement), members, parameters
+
+
+def _trains(body: Body, parameters: str) -> Iterator[Place]:
+    """Yield the statements that give the stacked parameters to an optimizer."""
+    for statement in statements(body.node):
+        for call in calls_in(statement):
+            inside = (each for given in call.args for each in calls_in(ast.Expr(given)))
+            held = {ending(dotted(callee(each)[0])) for each in inside if callee(each)[1] == "values"}
+            if ending(parameters) in held and callee(call)[1][:1].isupper():
+                yield body.place(statement)
+
+
+def _loops(body: Body, members: str) -> Iterator[tuple[ast.stmt, set[str], ast.AST]]:
+    """Yield what goes through the modules: the statement, the names of each, and where these are used."""
+    for statement in statements(body.node):
+        if isinstance(statement, ast.For) and _goes_through(statement.iter, members):
+            yield statement, _target_names(statement.target), statement
+        for node in ast.walk(statement) if not hasattr(statement, "body") else ():
+            for each in getattr(node, "generators", ()):
+                if _goes_through(each.iter, members):
+                    yield statement, _target_names(each.target), node
+
+
+def _goes_through(given: ast.expr, members: str) -> bool:
+    return any(ending(dotted(each)) == ending(members) for each in ast.walk(given))
+
+
+def _target_names(target: ast.expr) -> set[str]:
+    return {each.id for each in ast.walk(target) if isinstance(each, ast.Name)}
+
+
+def _calls_members(body: Body, members: str) -> Iterator[Place]:
+    for statement, names, scope in _loops(body, members):
+        calls = (each.func for each in ast.walk(scope) if isinstance(each, ast.Call))
+        if any(isinstance(each, ast.Name) and each.id in names for each in calls):
+            yield body.place(statement)
+
+
+def _writes_back(body: Body, members: str) -> bool:
+    inside = (node for _, _, scope in _loops(body, members) for node in ast.walk(scope))
+    return any(isinstance(node, ast.Call) and callee(node)[1] in _WRITES for node in inside)
+
+
+def _finding_of_members(place: Place, trained: Place, called: Place, members: str, parameters: str) -> Finding:
+    return warning(
+        "BS164",
+        f"{members} are not trained: {parameters} are copies, and the optimizer trains only those.",
+        (
+            shown(place, "copies the parameters into stacked tensors."),
+            shown(trained, "trains the copies.", "read"),
+            shown(called, "calls the modules, which still have their initial parameters.", "read"),
+        ),
+        f"Predict with the trained parameters: functional_call under vmap, as in training. Or copy row k of each "
+        f"tensor in {parameters} back into {members}[k] after training.",
+        called,
+    )

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.program import ending
 from backsight.diagnosis.wording import shown, warning
 from backsight.naming import search
 from backsight.source import Body, Place, read_at
@@ -17,8 +18,6 @@ from backsight.tape.saved import is_readable
 from backsight.tracing import Line, Watch, ended, whence
 from backsight.tracing.changes import version
 from backsight.tracing.steps import parameters
-
-CODES = ("BS150",)
 
 _CUTS = frozenset({"detach", "data", "no_grad", "rewrapped"})
 
@@ -111,7 +110,7 @@ def _binds(statement: ast.stmt, name: str) -> bool:
             goals = [goal]
         case _:
             return False
-    return any(_last(dotted(goal)) == _last(name) for goal in goals)
+    return any(ending(dotted(goal)) == ending(name) for goal in goals)
 
 
 def _multiplied(body: Body, name: str) -> Place | None:
@@ -123,7 +122,3 @@ def _multiplied(body: Body, name: str) -> Place | None:
         if not compound and any(dotted(side) == name for each in products for side in (each.left, each.right)):
             return body.place(statement)
     return None
-
-
-def _last(name: str | None) -> str:
-    return (name or "").split(".")[-1]

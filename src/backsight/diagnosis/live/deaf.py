@@ -65,8 +65,7 @@ IN_A_RECORDING = "After `backsight run --record`, `backsight runs show`"
 
 
 def _cut(frame: FrameType) -> tuple[Cut | None, bool]:
-    """Return what the source shows to cut off a loss of the functions that run, or of what they call; and whether
-    nothing else may."""
+    """Return what the source shows to cut off a loss of the functions that run; and whether nothing else may."""
     failure = failure_at(Warning(), frame)
     every = cuts(failure, trained(failure), starts=losses(failure.users)[:1])
     first = {each.cut.place.position: each.cut for each in every if not each.before and each.verdict is not False}

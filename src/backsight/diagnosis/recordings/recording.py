@@ -1,4 +1,4 @@
-"""What the rules for recordings look at: the modules of a run, and the rows of its tensors."""
+"""The rules for recordings by their codes, and what they look at: the modules of a run, and the rows of its tensors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backsight.diagnosis.recordings.rows import Rows, read
+from backsight.diagnosis.registry import Rules
 from backsight.runs import DamagedRun, Run, Tensor
 
 Progress = Callable[[int, int], None]
@@ -113,6 +114,11 @@ class Recording:
             module = self.modules.get(rows.tensor.module or "")
             if module is not None and (around or module.is_leaf):
                 yield module, rows
+
+
+RULES: Rules[Recording] = Rules()
+
+rule = RULES.enter
 
 
 def modules_of(run: Run) -> dict[str, Module]:

@@ -6,13 +6,11 @@ from collections.abc import Iterator
 
 from backsight.diagnosis.amending import swapped
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.scene import Scene, operation_of, rule
 from backsight.diagnosis.wording import if_known, listed, warning
 from backsight.source.rewriting import simple
 from backsight.story.holders import given, leaves_below
 from backsight.tape import Node
-from backsight.tracing import current
 
 _OF_ONE = frozenset({"Neg", "Exp", "View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Sum", "Mul", "Div"})
 _TOGETHER = frozenset({"Stack", "Cat"})
@@ -42,15 +40,12 @@ def advantage(scene: Scene) -> Iterator[Finding]:
 
 
 def _is_score(node: Node) -> bool:
-    """Whether a node is a log-probability of a distribution, up to its sign, its shape, a difference and exp.
-
-    Of those that were gathered step by step, and put together, all have to be.
-    """
-    watch, ends = current(), [node]
+    """Whether a node is a log-probability, or several put together, up to sign, shape, a difference and exp."""
+    ends = [node]
     for _ in range(_DEEPEST):
         more = []
         for each in ends:
-            operation = watch.operation_of(each) if watch is not None else None
+            operation = operation_of(each)
             if operation is not None and operation.via.endswith(".log_prob"):
                 continue
             inputs = given(each)
@@ -83,8 +78,7 @@ def _leaves(scene: Scene, node: Node) -> set[str]:
 
 
 def _finding(scene: Scene, node: Node, position: int, names: list[str]) -> Finding:
-    watch = current()
-    operation = watch.operation_of(node) if watch is not None else None
+    operation = operation_of(node)
     texts = {each.position: each.text for each in operation.operands} if operation is not None else {}
     name = texts.get(position, "")
     detached = f"{name}.detach()" if name.isidentifier() else "the advantage after .detach()"

@@ -9,8 +9,7 @@ import torch
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.flat import reached
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.scene import Scene, rule
 from backsight.diagnosis.wording import if_known, listed, shaped, shown, warning
 from backsight.naming import search
 from backsight.source import only

@@ -10,10 +10,9 @@ from typing import Literal
 from backsight.diagnosis.amending import gone, written
 from backsight.diagnosis.evidence.cuts import ends
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import counted, listed, shown, warning
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.program import ending
+from backsight.diagnosis.scene import Scene, rule
+from backsight.diagnosis.wording import counted, if_known, listed, shown, warning
 from backsight.source import Body, Place, read_at
 from backsight.source.bindings import assigned, bound, target_names, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
@@ -49,10 +48,7 @@ def cut_each_turn(scene: Scene) -> Iterator[Finding]:
 
 
 def _period(scene: Scene, parts: Sequence[Part], latest: int) -> int:
-    """Return how many nodes there are between two cuts of this step; 0 where it is not the same number each time.
-
-    Each part reaches the same parameters, which this loss trains.
-    """
+    """Return how many nodes there are between two cuts of what is trained; 0 where it is not always the same."""
     if any(number < scene.began for _, number in parts):
         return 0
     begun = sorted({number for _, number in parts})
@@ -80,17 +76,15 @@ def _is_running(found: Detached) -> bool:
 def _finding(found: Detached, cut: Severed, place: Place, lost: int) -> Finding:
     names = listed(found.names, 3)
     one = len(found.names) == 1
-    evidence: list[Fact] = [shown(found.place, f"detaches {'it' if one else 'them'} in each iteration.")]
-    if place.line != found.place.line:
-        evidence.append(shown(place, ends(cut)))
-    evidence.append(
-        f"The graph of the loss holds the last iteration alone; no gradient reaches the {counted(lost, 'iteration')} "
-        "before it."
-    )
     return warning(
         "BS154",
         f"{names} {'is' if one else 'are'} detached in each iteration: the loss trains only the last one.",
-        evidence,
+        (
+            shown(found.place, f"detaches {'it' if one else 'them'} in each iteration."),
+            if_known(place if place.line != found.place.line else None, ends(cut)),
+            "The graph of the loss holds the last iteration alone; no gradient reaches the "
+            f"{counted(lost, 'iteration')} before it.",
+        ),
         _fix(found),
         found.place,
     )
@@ -160,9 +154,7 @@ def _cells(body: Body) -> set[str]:
     classes = {c.name for c in ast.walk(every[0].node) if isinstance(c, ast.ClassDef) and body.node in c.body}
     pairs = (pair for each in every for s in statements(each.node) for pair in assigned(s))
     return {
-        (dotted(target) or "").split(".")[-1]
-        for target, value in pairs
-        if isinstance(value, ast.Call) and callee(value)[1] in classes
+        ending(dotted(target)) for target, value in pairs if isinstance(value, ast.Call) and callee(value)[1] in classes
     }
 
 

@@ -12,8 +12,7 @@ from backsight.diagnosis.amending import written
 from backsight.diagnosis.evidence.constants import derivatives, renewed, summands
 from backsight.diagnosis.evidence.cuts import detached_whole, ends, measures_accuracy, undoing, where
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.scene import Scene, rule
 from backsight.diagnosis.wording import listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
@@ -81,9 +80,7 @@ def _derivatives(scene: Scene) -> Iterator[Finding]:
             "A derivative in the loss is a constant: no parameter learns from it.",
             (
                 shown(_place(cut), ends(cut)),
-                shown(_place(beside), ends(beside))
-                if beside is not None and _place(beside) != met.line.place
-                else None,
+                shown(_place(beside), ends(beside)) if beside and _place(beside) != met.line.place else None,
                 shown(met.line.place, used),
             ),
             f"{fix}. (retain_graph=True only keeps the graph of what is differentiated.)",
@@ -138,15 +135,7 @@ def _finding(title: str, cut: Severed, used: Fact, node: int) -> Finding:
     fix = f"{undoing(cut)}; {OR}or, if you only want to log it, leave it out of the loss."
     if measures_accuracy(cut):
         fix = "An accuracy has no gradient: leave the term out of the loss, or log it."
-    return Finding(
-        "BS121",
-        "warning",
-        title,
-        (shown(place, ends(cut)), used),
-        fix,
-        source=str(place),
-        nodes=(node,),
-    )
+    return warning("BS121", title, (shown(place, ends(cut)), used), fix, place, nodes=(node,))
 
 
 def _place(cut: Severed) -> Place:
@@ -194,10 +183,7 @@ def _apart(scene: Scene, met: Met) -> Severed | None:
 
 
 def _cut(scene: Scene, met: Met) -> Severed | None:
-    """Return what cuts an operand off in this very step from leaves that the loss reaches, if that is not meant.
-
-    Who adds `term.detach()` knows.
-    """
+    """Return what cuts an operand off in this step from leaves of the loss, unless `term.detach()` is added."""
     found = next((each for each in met.cuts if each[0].by != "frozen"), None)
     if found is None:
         return None
@@ -291,8 +277,7 @@ def _is_around(body: Body, other: Body) -> bool:
 
 
 def _reading(body: Body, term: str, statement: ast.stmt, alike: set[str]) -> tuple[ast.stmt, str] | None:
-    """Return the statement furthest from a term, and the variable of `alike` that it reads, by way of the first such
-    operand each time: the first operand of a loss is the prediction."""
+    """Return the statement furthest from a term that reads one of `alike`, by first operands, and which it reads."""
     try:
         read = _names(ast.parse(term, mode="eval"))
     except SyntaxError:

@@ -8,10 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.live.culprit import does, fix
-from backsight.diagnosis.live.statements import carrying
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene, growth_since, operations
+from backsight.diagnosis.live.culprit import carrying, does, fix
+from backsight.diagnosis.scene import Scene, growth_since, operations, rule
 from backsight.diagnosis.wording import shown, warning
 from backsight.source.keeping import Keeping
 

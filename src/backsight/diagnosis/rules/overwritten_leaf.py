@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from backsight.diagnosis.evidence.creation import built_at
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.scene import Scene, rule
 from backsight.diagnosis.wording import shown, warning
 from backsight.findings.evidence import Evidence
 from backsight.source import Place, assignments, rebinding

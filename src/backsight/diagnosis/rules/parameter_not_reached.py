@@ -9,8 +9,7 @@ import torch
 from backsight.diagnosis.evidence.creation import put_in_place
 from backsight.diagnosis.evidence.severed import no_path, of_other_losses, severance
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.scene import Scene, rule
 from backsight.diagnosis.wording import shown, warning
 from backsight.source import Place, read_at
 from backsight.source.bindings import assigned

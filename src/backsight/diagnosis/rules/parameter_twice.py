@@ -10,11 +10,9 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import constructions, named
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.program import constructions, ending, few_of, named
+from backsight.diagnosis.scene import Scene, rule
 from backsight.diagnosis.wording import if_known, listed, warning
-from backsight.naming import search
 from backsight.snapshot import groups
 from backsight.source import only
 from backsight.story.holders import below
@@ -75,11 +73,10 @@ def opposed(
     agreement: the mean cosine between the gradients of the two steps, over so many steps.
     """
     name, other = named(wider, "an optimizer"), named(narrower, "another one")
-    names = [found[0].path if found else "" for found in search(shared[:1], limit=1).names]
-    few = listed([names[0] or "a parameter", *[""] * (len(shared) - 1)], 1)
+    few = few_of(shared, 1)
     places = constructions(frame, wider, name)
     if not any(type(wider).__name__ in each.text for each in places):  # a function that returns them may
-        places = constructions(frame, wider, name.split(".")[-1]) or places
+        places = constructions(frame, wider, ending(name)) or places
     place = only(places)
     return warning(
         "BS106",

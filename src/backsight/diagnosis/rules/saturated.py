@@ -7,8 +7,7 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.scene import Scene, rule
 from backsight.diagnosis.wording import if_known, tensor_of, warning
 from backsight.tape import Node
 from backsight.tape.modules import module_of

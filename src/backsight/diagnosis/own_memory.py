@@ -1,4 +1,7 @@
-"""BS148: what the parameters are compared with has their own memory, so that the difference is always zero."""
+"""What is kept of the parameters in a dict or a list is their own memory.
+
+BS148: what they are compared with, so that the difference is always zero. BS144: an average of them.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ import torch
 
 from backsight.diagnosis.amending import written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import bodies, filling
+from backsight.diagnosis.program import bodies, ending, filling
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
@@ -22,8 +25,7 @@ from backsight.tape import parameters_in
 from backsight.tape.saved import is_readable
 from backsight.tracing.steps import parameters
 
-CODES = ("BS148",)
-
+_OF_MODULES = frozenset({"named_parameters", "parameters", "state_dict"})
 _COMPARES = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "dist", "sub"})
 
 
@@ -47,7 +49,7 @@ def own_anchor(
     """Return the finding of a container that has the memory of the very parameters that are compared with it."""
     trained = trained_memory(optimizers)
     for held, name in search((), collect=(dict, list), where=begins_with_tensor).found:
-        last = name.path.split(".")[-1]
+        last = ending(name.path)
         fitting = [each for each in found if each.container == last]
         values = ([*held.values()] if isinstance(held, dict) else [*held]) if fitting else []  # type: ignore[misc]  # a list
         memory = {each.data_ptr() for each in values if is_plain(each)}
@@ -82,12 +84,8 @@ def _are_of(model: str, held: object, container: str, memory: set[int]) -> bool:
     if model == "self":
         called = [each for each in modules if (namespace(each) or {}).get(container) is held]
     else:
-        named = search(modules, limit=8).names
-        called = [
-            each
-            for each, names in zip(modules, named, strict=True)
-            if any(name.path.split(".")[-1] == model for name in names)
-        ]
+        named = zip(modules, search(modules, limit=8).names, strict=True)
+        called = [each for each, names in named if any(ending(name.path) == model for name in names)]
     return bool(called) and all(memory <= {p.data_ptr() for p in parameters_in(each)} for each in called)
 
 
@@ -105,7 +103,7 @@ def _differences(body: Body) -> Iterator[Difference]:
                 for one, other in _compared(node):
                     if (model := trained.get(dotted(one) or "")) and (container := _container(other, kept)):
                         place = _place(body, statement, node)
-                        yield Difference(container.split(".")[-1], model.split(".")[-1], place)
+                        yield Difference(ending(container), ending(model), place)
 
 
 def _place(body: Body, loop: ast.stmt, node: ast.AST) -> Place:
@@ -137,22 +135,27 @@ def _variables(target: ast.expr, over: ast.expr) -> tuple[dict[str, str], dict[s
     kept: dict[str, str] = {}
     trained: dict[str, str] = {}
     for each, source in pairs:
-        last = each.elts[-1] if isinstance(each, ast.Tuple) and each.elts else each
-        receiver, method = callee(source) if isinstance(source, ast.Call) else (source, "")
-        name, owner = dotted(last), dotted(receiver)
-        if name is None or owner is None:
-            continue
-        if method in ("parameters", "named_parameters"):
-            trained[name] = owner
-        elif method in ("", "values", "items"):
-            kept[name] = owner
+        calls = [node for node in ast.walk(source) if isinstance(node, ast.Call)]
+        of_module = next((call for call in calls if callee(call)[1] in _OF_MODULES), None)
+        is_view = isinstance(source, ast.Call) and {callee(call)[1] for call in calls} <= {"values", "items"}
+        held = callee(source)[0] if is_view and isinstance(source, ast.Call) else source
+        if of_module is not None:
+            trained |= dict.fromkeys(_names(each), dotted(callee(of_module)[0]) or "a module")
+        elif (name := dotted(held)) is not None:
+            kept |= dict.fromkeys(_names(each), name)
     return kept, trained
 
 
-def _finding(name: str, found: Difference, made: Place | None, since: int) -> Finding:
+def _cloned(made: Place | None) -> str:
+    """Return the statement that fills a container, with copies of what it takes from the parameters."""
     copied = made.text if made is not None else ""
     for old, new in ((".detach()", ".detach().clone()"), (".data ", ".detach().clone() ")):
         copied = copied.replace(old, new) if ".clone()" not in copied else copied
+    return copied
+
+
+def _finding(name: str, found: Difference, made: Place | None, since: int) -> Finding:
+    copied = _cloned(made)
     return warning(
         "BS148",
         f"{name} is not a copy: it has the memory of the parameters that are compared with it.",
@@ -164,5 +167,69 @@ def _finding(name: str, found: Difference, made: Place | None, since: int) -> Fi
         if made is not None and copied != made.text
         else "Copy the values, with .clone().",
         made or found.place,
+        since=since,
+    )
+
+
+# BS144: an average of the weights.
+
+
+_ADDS = frozenset({"lerp_", "add_", "copy_"})
+
+
+def own_average(optimizers: Iterable[torch.optim.Optimizer], since: int, frame: FrameType | None) -> list[Finding]:
+    """Return the finding of a container whose tensors are to follow the parameters, and have their memory.
+
+    Much may keep the memory of parameters. So a statement has to write the parameters into what the container holds,
+    which is to write each into itself.
+    """
+    averaged = {name: place for body in bodies(frame) for name, place in _averaged(body)}
+    if not averaged:
+        return []
+    trained = trained_memory(optimizers)
+    for held, name in search((), collect=(dict, list), where=begins_with_tensor).found:
+        last = ending(name.path)
+        values = [] if last not in averaged else [*held.values()] if isinstance(held, dict) else [*held]  # type: ignore[misc]  # a list
+        if values and all(is_plain(each) and each.data_ptr() in trained for each in values):
+            return [_finding_of_average(name.path, filling(frame, last), averaged[last], since)]
+    return []
+
+
+def _averaged(body: Body) -> Iterator[tuple[str, Place]]:
+    """Yield the containers into whose entries a loop writes the parameters of a module, by their last names."""
+    for loop in (each for each in statements(body.node) if isinstance(each, ast.For)):
+        kept, trained = _variables(loop.target, loop.iter)
+        for statement in (each for each in ast.walk(loop) if isinstance(each, ast.Expr)):
+            call = statement.value
+            if not isinstance(call, ast.Call) or callee(call)[1] not in _ADDS or not call.args:
+                continue
+            if callee(call)[1] == "copy_" and not isinstance(call.args[0], ast.BinOp):
+                continue  # of copies alone, nothing tells that they are to lag behind
+            root = callee(call)[0]
+            while isinstance(root, ast.Call):
+                root = callee(root)[0]
+            held = dotted(root.value) if isinstance(root, ast.Subscript) else kept.get(dotted(root) or "")
+            if held is not None and _names(call.args[0]) & trained.keys() and "grad" not in _names(call.args[0]):
+                yield ending(held), body.place(statement)
+
+
+def _names(node: ast.expr) -> frozenset[str]:
+    """Return the variables and attributes that an expression reads."""
+    own = (each.id if isinstance(each, ast.Name) else getattr(each, "attr", None) for each in ast.walk(node))
+    return frozenset(each for each in own if each is not None)
+
+
+def _finding_of_average(name: str, made: Place | None, averaged: Place, since: int) -> Finding:
+    copied = _cloned(made)
+    return warning(
+        "BS144",
+        f"{name} is no average of the weights: its tensors are the weights themselves.",
+        (
+            if_known(made, "keeps the memory of the parameters: no value is copied."),
+            shown(averaged, "writes each parameter into itself."),
+        ),
+        "Copy the values when you create it"
+        + (f": {copied}{written(made, copied)}." if made and copied != made.text else ", with .clone()."),
+        made or averaged,
         since=since,
     )

@@ -1,4 +1,4 @@
-"""BS103: the last step's gradients are still there, and this backward will add to them."""
+"""BS103, BS123: gradients of the last step, or of another loss, are still there, and this backward adds to them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import torch
 from backsight.diagnosis.amending import added
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Past, Scene
-from backsight.diagnosis.wording import counted, shown, warning
+from backsight.diagnosis.program import ending
+from backsight.diagnosis.scene import Past, Scene, first_uses, recall, rule
+from backsight.diagnosis.wording import counted, if_known, shown, warning
 from backsight.source import Place
-from backsight.source.body import body_around, callee, dotted
-from backsight.tracing import Change, StepLog, Watch, current
+from backsight.source.body import body_around, callee, dotted, expressions, statements
+from backsight.source.edits import OR
+from backsight.tracing import Backward, Change, StepLog, Watch, current
 from backsight.tracing.steps import parameters
 
 
@@ -29,7 +30,6 @@ def stale_gradient(scene: Scene) -> Iterator[Finding]:
         if left:
             running = scene.running or _last_backward(scene)
             inside = f" in {running_in}()" if running and (running_in := _closure(running)) else ""
-            adds = () if running is None else (shown(running, "adds to them."),)
             yield warning(
                 "BS103",
                 f"{counted(len(left), 'gradient')} {'has' if len(left) == 1 else 'have'} not been zeroed since "
@@ -37,7 +37,7 @@ def stale_gradient(scene: Scene) -> Iterator[Finding]:
                 (
                     f"{scene.listed(left)}: the gradient of the previous step is still there, so this backward adds "
                     "to it, and the next step follows the sum of all gradients so far.",
-                    *adds,
+                    if_known(running, "adds to them."),
                 ),
                 f"Call {name}.zero_grad(){inside or ' in each step'} before backward()"
                 f"{added(f'{name}.zero_grad()', 'above', running)}.",
@@ -63,7 +63,7 @@ def _closure(place: Place) -> str:
     module = body_around(place.file, 0)
     calls = [each for each in ast.walk(module.node) if isinstance(each, ast.Call)] if module is not None else []
     given = {dotted(each) for call in calls if callee(call)[1] == "step" for each in call.args}
-    return name if name in {(each or "").split(".")[-1] for each in given} else ""
+    return name if name in set(map(ending, given)) else ""
 
 
 def _held(scene: Scene) -> dict[str, list[torch.Tensor]]:
@@ -87,10 +87,7 @@ def _is_stale(scene: Scene, optimizer: str, parameter: torch.Tensor) -> bool:
 
 
 def _was_not_zeroed(past: Past, parameter: torch.Tensor) -> bool:
-    """Whether between two audits the parameter was stepped and its gradient changed once: by backward, not by zeroing.
-
-    Zeroing in place would count a second change, and `set_to_none` would bring another tensor.
-    """
+    """Whether between two audits the parameter was stepped and its gradient changed once, and not by zeroing."""
     before = past.gradients.get(id(parameter))
     return before is not None and past.was_changed(parameter) and before.is_untouched(parameter.grad, changes=1)
 
@@ -144,3 +141,97 @@ def _backwards_between(watch: Watch, steps: StepLog, own: tuple[int, ...]) -> tu
     if len(own) < 2 or not set(own) <= set(past):
         return between, None, 0
     return between, sum(own[0] < mark <= own[1] for mark in began), sum(own[1] < mark for mark in began)
+
+
+# BS123: the gradients that another loss has left.
+
+
+@rule("BS123")
+def mixed_gradient(scene: Scene) -> Iterator[Finding]:
+    """The backward just before this one ran for something else, and its gradients were not zeroed.
+
+    It ran for an optimizer that has stepped since, whose parameters come before these on the way, as a generator's do
+    before its critic's, or behind them and on the way of this loss, too, as a critic's do. Or for the gradient of an
+    input, as an attack does. Losses that are meant to be added up do none of this.
+    """
+    found = _two_backwards(scene)
+    if found is None or scene.steps is None:
+        return
+    before, now = found
+    past = recall((before.line.file, before.line.line)) if before.line is not None else None
+    if past is None or before.line is None or now.line is None:
+        return
+    uses = first_uses(scene.graph)
+    for name, optimizer in scene.involved().items():
+        held = [p for p in parameters(optimizer) if id(p) in uses and past.had_leaf(p)]
+        if not held or not _is_left(scene.steps, optimizer, min(held, key=lambda p: uses[id(p)]), before):
+            continue
+        whose, fix = _for_another(scene, past, optimizer, held, before), ""
+        if not whose and (given := _read_after(before, past.given)):
+            whose = f"runs for {given}.grad"
+            fix = f" {OR}Or use torch.autograd.grad(..., {given}), which does not touch the weights."
+        if not whose:
+            continue
+        yield warning(
+            "BS123",
+            f"{name}.step() also uses gradients left by another loss.",
+            (
+                shown(
+                    before.line.place,
+                    f"{whose} and also leaves gradients in {counted(len(held), 'parameter')} of {name}.",
+                ),
+                shown(now.line.place, "adds its own gradients to them."),
+            ),
+            f"Call {name}.zero_grad() right before `{now.line.place.text}`"
+            f"{added(f'{name}.zero_grad()', 'above', now.line.place)}.{fix}",
+            now.line.place,
+        )
+
+
+def _two_backwards(scene: Scene) -> tuple[Backward, Backward] | None:
+    """Return the backward of this thread before the one that is running, and this one."""
+    watch, thread = current(), threading.get_ident()
+    if watch is None or scene.moment != "during backward":
+        return None
+    every = [each for each in watch.backwards if each.thread == thread and each.call == "backward"]
+    if len(every) < 2 or every[-1].done or not every[-2].done or every[-1].line == every[-2].line:
+        return None
+    return every[-2], every[-1]
+
+
+def _is_left(steps: StepLog, optimizer: torch.optim.Optimizer, last: torch.Tensor, before: Backward) -> bool:
+    """Whether what an earlier backward has added is still in the gradient which this one comes to last of all."""
+    consumed = steps.consumed(optimizer, last)
+    if last.grad is None or is_zero(last.grad):
+        return False
+    return consumed is None or (consumed.marks[-1] < before.mark and not consumed.is_untouched(last.grad))
+
+
+def _for_another(
+    scene: Scene, past: Past, optimizer: torch.optim.Optimizer, held: list[torch.Tensor], before: Backward
+) -> str:
+    """Say for which optimizer that backward ran: it has stepped since, and trains what comes before or behind."""
+    begin, end = min(past.uses[id(p)] for p in held), max(past.uses[id(p)] for p in held)
+    reached = scene.reached()
+    for name, other in scene.optimizers.items():
+        own = [p for p in parameters(other) if past.had_leaf(p)] if other is not optimizer else []
+        consumed = scene.steps.consumed(other, own[0]) if own and scene.steps is not None else None
+        if consumed is None or consumed.marks[-1] < before.mark:
+            continue
+        uses = [past.uses[id(p)] for p in own]
+        if max(uses) < begin or (min(uses) > end and all(id(p) in reached for p in own)):
+            return f"runs for {name}.step()"
+    return ""
+
+
+def _read_after(before: Backward, given: frozenset[str]) -> str:
+    """Return the input whose gradient the function reads that ran the backward, below it; nothing if it reads none."""
+    line = before.line
+    body = body_around(line.file, line.line) if line is not None and given else None
+    for statement in statements(body.node) if body is not None and line is not None else ():
+        for node in expressions(statement) if line is not None and statement.lineno > line.line else ():
+            if isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Load):
+                name = dotted(node.value) or ""
+                if name in given:
+                    return name
+    return ""
