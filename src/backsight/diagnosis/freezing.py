@@ -22,8 +22,7 @@ from backsight.diagnosis.program import (
     names_of,
     statements_around,
 )
-from backsight.diagnosis.wording import counted, shown, warning
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.wording import counted, if_known, shown, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place, only
@@ -131,18 +130,18 @@ def thawed(
         return None
     one, name, made = len(tensors) == 1, *_made(optimizer, frame)
     on = [body.place(statement) for body, statement, on in freezing(frame) if on]
-    evidence: list[Fact] = ["Frozen at first, they have gradients now, and their values do not change."]
-    if len(on) == 1:
-        evidence.append(shown(on[0], "sets requires_grad, but adds nothing to an optimizer."))
-    if made:
-        evidence.append(shown(made[-1], f"creates {name}, which does not hold {'it' if one else 'them'}."))
+    last = made[-1] if made else None
     return warning(
         "BS101",
         f"{few_of(tensors)} {'was' if one else 'were'} unfrozen, but no optimizer updates {'it' if one else 'them'}.",
-        evidence,
+        (
+            "Frozen at first, they have gradients now, and their values do not change.",
+            if_known(only(on), "sets requires_grad, but adds nothing to an optimizer."),
+            if_known(last, f"creates {name}, which does not hold {'it' if one else 'them'}."),
+        ),
         f"Add them when you unfreeze them, with {name}.add_param_group, or create {name} with all parameters: it skips "
         "those that have no gradient.",
-        made[-1] if made else only(on),
+        last or only(on),
         since=since,
     )
 

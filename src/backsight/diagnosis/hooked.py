@@ -16,8 +16,7 @@ from backsight.diagnosis._torch import gradient_hooks
 from backsight.diagnosis.errors.hook_result import Registered, registrations
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import few_of, files_around, loops_around
-from backsight.diagnosis.wording import if_known, listed, numbered, shown, warning
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.wording import if_known, listed, numbered, shown, sure_if, warning
 from backsight.naming.plain import class_name, namespace
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Place, function_at, only, read_at
@@ -112,19 +111,18 @@ def _finding(hook: _Hook, held: Sequence[torch.Tensor], since: int, *, read: boo
     few, one = few_of(held), len(held) == 1
     places = list(dict.fromkeys(each.place for each in hook.registered))
     place = only(places)
-    evidence: list[Fact] = [f"Each gradient that was read from step {numbered(since)} on was exactly zero."]
-    for each in places[:2]:
-        called = "a lambda" if hook.name == "<lambda>" else hook.name
-        evidence.append(shown(each, f"registers the hook {called}.", "read" if read or len(places) > 1 else None))
+    called, sure = "a lambda" if hook.name == "<lambda>" else hook.name, not read and len(places) < 2
     lost = _lost(place) if place is not None else None
-    if lost is not None:
-        evidence.append(f"{lost} holds only the last handle: the other hooks cannot be removed.")
     why = "a hook zeroes" if hook.zeroes else "a hook seems to zero"
     freeze = f"To freeze {few} for good, use requires_grad_(False)."
     return warning(
         "BS142",
         f"{few} {'gets' if one else 'get'} no gradient: {why} {'it' if one else 'them'} in every step.",
-        evidence,
+        (
+            f"Each gradient that was read from step {numbered(since)} on was exactly zero.",
+            *(shown(each, f"registers the hook {called}.", sure_if(sure)) for each in places[:2]),
+            f"{lost} holds only the last handle: the other hooks cannot be removed." if lost is not None else None,
+        ),
         f"Keep all handles in a list, and call remove() on each of them. {freeze}"
         if lost is not None
         else f"Keep the handle that the registration returns, and call its remove() before training. {freeze}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Container, Iterator, Sequence
+from dataclasses import replace
 from types import CodeType, FrameType, FunctionType
 
 import torch
@@ -12,8 +13,7 @@ from torch import nn
 from backsight.diagnosis.amending import added, functional, instead
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import calls_around, named, program_frames, running, running_at
-from backsight.diagnosis.wording import counted, listed, numbered, shown, warning
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.wording import counted, if_known, listed, numbered, shown, sure_if, warning
 from backsight.naming.plain import namespace
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Place, function_at, only, read_at
@@ -40,19 +40,16 @@ def untrained_mode(
     if (not trained and not aside) or _meant(frame):
         return None
     place, inside = (aside or found)[0] if found else (None, "")
-    evidence: list[Fact] = [_in_evaluation(list(dict.fromkeys(modal)))]
-    if place is not None:
-        says = "turns on evaluation mode; training mode is never turned on again."
-        evidence.append(shown(place, says, None if len(found) == 1 else "read"))
+    says, sure = "turns on evaluation mode; training mode is never turned on again.", len(found) == 1
     return warning(
         "BS116",
         f"{name} has been trained in evaluation mode since step {numbered(since)}.",
-        evidence,
+        (_in_evaluation(list(dict.fromkeys(modal))), if_known(place, says, sure_if(sure))),
         f"Call {name}.train() at the end of {inside}(){_at_end(place, name)}."
         if inside
         else f"Call {name}.train() after evaluating.",
         place,
-        exact=place is None or len(found) == 1,
+        exact=place is None or sure,
         since=since,
     )
 
@@ -322,19 +319,19 @@ def drifting(
     place = only(turning)
     again = added(f"{name}.eval()", "below", place) if place is not None else ""
     kinds = counted(len(norms), f"{type(norms[0]).__name__} layer")
-    return Finding(
+    finding = warning(
         "BS139",
-        "warning" if trained else "note",
         f"{name} is frozen, but its running statistics are not.",
         (
             f"Its parameters have been frozen since step {numbered(since)} or earlier, but it is in training mode: "
             f"each forward pass updates the mean and variance of {kinds}, which evaluation uses.",
-            *((shown(place, "turns on training mode for the whole model."),) if place is not None else ()),
+            if_known(place, "turns on training mode for the whole model."),
         ),
         f"Call {name}.eval() after each train() while it is frozen{again}.",
-        source=str(place) if place is not None else None,
+        place,
         since=since,
     )
+    return finding if trained else replace(finding, severity="note")
 
 
 def _frozen_part(model: torch.nn.Module, norms: list[torch.nn.Module]) -> str:

@@ -28,7 +28,7 @@ from backsight.diagnosis.program import (
     statements_around,
 )
 from backsight.diagnosis.schedules import schedules_of
-from backsight.diagnosis.wording import counted, listed, numbered, shown
+from backsight.diagnosis.wording import counted, listed, numbered, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Body, Place, backward_calls, function_at, only, read_at, statement_at
@@ -126,14 +126,13 @@ def _frozen(held: Sequence[torch.Tensor], frame: FrameType | None) -> _Reason:
     files = dict.fromkeys(each.f_code.co_filename for each in around)
     active = running(frame) if frame is not None else set[str]()
     off = list(dict.fromkeys(place for file in files for place in turned_off(file, active)))
-    evidence: list[Fact] = [f"All of its parameters are frozen: {names_of(held)} have requires_grad=False."]
+    frozen = f"All of its parameters are frozen: {names_of(held)} have requires_grad=False."
     if len(off) != 1:
-        return _Reason(tuple(evidence), "Call requires_grad_(True) on what you want to train, before the forward pass.")
+        return _Reason((frozen,), "Call requires_grad_(True) on what you want to train, before the forward pass.")
     never = not any(True for file in files for _ in unfreezings(file))
     of = {part for names in search(held[:1], limit=4).names for name in names for part in name.path.split(".")}
     is_sure = bool(of - {"self"} & set(re.findall(r"\w+", off[0].text)))
     says = f"freezes them{', and nothing unfreezes them' if never else ''}."
-    evidence.append(shown(off[0], says, None if is_sure else "read"))
     switch = off[0].text.replace("False", "True")
     function = function_at(around[0].f_code)
     if function is not None and function.file == off[0].file and _stands_in(function, off[0]):
@@ -150,11 +149,7 @@ def _frozen(held: Sequence[torch.Tensor], frame: FrameType | None) -> _Reason:
             f"Unfreeze them {f'at the start of {called}(), ' if called.isidentifier() else ''}before the forward "
             f"pass: {switch if switch != off[0].text else 'requires_grad_(True)'}{edit}."
         )
-    return _Reason(
-        tuple(evidence),
-        fix,
-        str(off[0]),
-    )
+    return _Reason((frozen, shown(off[0], says, sure_if(is_sure))), fix, str(off[0]))
 
 
 def _stands_in(function: Body, place: Place) -> bool:
@@ -263,43 +258,41 @@ def _of_another_model(
     optimizer: torch.optim.Optimizer, name: str, others: Sequence[str], frame: FrameType | None
 ) -> _Reason:
     of, model = names_of(parameters(optimizer)), _owner(others)
-    evidence: list[Fact] = [f"It holds {of}; the loss depends on {listed(list(others), 2)}, which no optimizer holds."]
+    apart = f"It holds {of}; the loss depends on {listed(list(others), 2)}, which no optimizer holds."
     containers = list(dict.fromkeys(each.partition("[")[0] for each in others if each.endswith("]")))
     if containers and (wrapped := _wrapped(frame, containers[0])) is not None:
         place, attached = wrapped
-        evidence.append(shown(place, "makes a new leaf of each result: nn.Parameter() keeps no graph."))
+        made = shown(place, "makes a new leaf of each result: nn.Parameter() keeps no graph.")
         fix = f"Keep the results attached to their graph: {attached}{written(place, attached)}."
-        return _Reason(tuple(evidence), fix, str(place))
+        return _Reason((apart, made), fix, str(place))
     if containers:
         return _Reason(
-            tuple(evidence),
+            (apart,),
             f"If {listed(containers, 2)} is computed from what {name} holds, keep it attached: no nn.Parameter(), "
             f"detach() or torch.tensor() around the results. If it is what should be trained, pass it to {name}.",
             None,
         )
-    places = constructions(frame, optimizer, name)
-    replaced = replacing(frame, model, places[0]) if len(places) == 1 else None
-    if replaced is not None:
-        evidence += [
-            shown(places[0], f"passes it the parameters that {model} had then."),
+    built = only(constructions(frame, optimizer, name))
+    if built is None:
+        return _Reason((apart,), f"Create {name} after the last change of {model}, with {model}.parameters().")
+    if (replaced := replacing(frame, model, built)) is not None:
+        facts = (
+            apart,
+            shown(built, f"passes it the parameters that {model} had then."),
             shown(replaced, f"replaces {model}: {name} still has the old parameters."),
-        ]
-        fix = made_again(frame, optimizer, name, model, replaced, places[0])
-        return _Reason(tuple(evidence), fix, str(replaced))
-    if len(places) == 1:
-        evidence.append(shown(places[0], "passes it the parameters of something other than the trained model."))
+        )
+        return _Reason(facts, made_again(frame, optimizer, name, model, replaced, built), str(replaced))
     return _Reason(
-        tuple(evidence),
-        f"Create {name} after the last change of {model}, with {model}.parameters(){_with(places, model)}.",
-        str(places[0]) if len(places) == 1 else "",
+        (apart, shown(built, "passes it the parameters of something other than the trained model.")),
+        f"Create {name} after the last change of {model}, with {model}.parameters(){_with(built, model)}.",
+        str(built),
     )
 
 
-def _with(places: Sequence[Place], model: str) -> str:
+def _with(built: Place, model: str) -> str:
     """Create an optimizer with the parameters of another model, where it is created."""
-    built = only(places)
     body = read_at(built)[0]
-    if built is None or body is None or any(each.line > built.line for each in assignments(body, model)):
+    if body is None or any(each.line > built.line for each in assignments(body, model)):
         return ""
     return written(built, given_anew(built, f"{model}.parameters()"))
 
@@ -334,11 +327,9 @@ class _Unwrapped(ast.NodeTransformer):
 
 def _no_backward(frame: FrameType | None, name: str) -> _Reason:
     closure = _closure(frame)
-    evidence: list[Fact] = ["No backward() was run."]
-    if closure is not None:
-        evidence.append(shown(closure, "is called for each step but never runs backward()."))
+    called = () if closure is None else (shown(closure, "is called for each step but never runs backward()."),)
     return _Reason(
-        tuple(evidence),
+        ("No backward() was run.", *called),
         f"Call loss.backward() before {name}.step(). {OR}With a closure, call it inside, before it returns the loss"
         f"{_in_closure(closure)}.",
         str(closure) if closure is not None else "",

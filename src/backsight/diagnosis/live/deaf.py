@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, listed, numbered, shown, warning
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.wording import counted, listed, numbered, shown, sure_if, warning
 from backsight.source import Cut
 from backsight.story.cuts import cuts
 from backsight.story.failure import failure_at
@@ -32,16 +31,14 @@ def unheard(
     if 0 < len(reached) < total:
         elsewhere = f"only reached {listed(reached, 3)}, without it"
     began = f" from step {numbered(since)} on" if since > 1 else ""
-    evidence: list[Fact] = [
-        f"{model} was called with gradients enabled, but in {counted(steps, 'step')}{began} its output received no "
-        f"gradient. The gradients of these steps {elsewhere}."
-    ]
-    if cut is not None:
-        evidence.append(shown(cut.place, f"detaches the loss: {cut.why}.", None if sure else "read"))
     return warning(
         DEAF,
         f"The loss does not depend on the output of {model}.",
-        evidence,
+        (
+            f"{model} was called with gradients enabled, but in {counted(steps, 'step')}{began} its output received no "
+            f"gradient. The gradients of these steps {elsewhere}.",
+            shown(cut.place, f"detaches the loss: {cut.why}.", sure_if(sure)) if cut is not None else None,
+        ),
         "Compute the loss from the output itself, without .detach(), .data, .item() or torch.no_grad() in between.",
         cut.place if cut is not None else None,
         exact=cut is None or sure,
