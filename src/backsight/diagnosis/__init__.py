@@ -2,10 +2,9 @@
 
 Offered to other rooms: `aliased`, `births`, `captures`, `causes`, `data_changed`, `drawn`, `dropped`,
 `evidence.singular`, `evidence.turns`, `evidence.values`, `explained`, `freezing`, `heeding`, `hooked`,
-`led_through`, `live`, `live.deaf`, `loss_targets`, `misplaced`, `modes`, `nothing_arrives`, `own_memory`, `pasted`,
-`peculiar`, `program`, `reordered`, `rewritten`, `rules.accumulated`, `rules.constant_ratio`,
-`rules.parameter_twice`, `rules.unmoved`, `schedules`, `stale_copies`, `stopped`, `taken_once`, `twins`, `unloaded`,
-`used_up`, `views`, `wording`.
+`led_through`, `live`, `live.deaf`, `loss_targets`, `misplaced`, `modes`, `nothing_arrives`, `pasted`, `peculiar`,
+`program`, `reordered`, `rewritten`, `rules.accumulated`, `rules.constant_ratio`, `rules.held`, `rules.unmoved`,
+`schedules`, `stale_copies`, `stopped`, `twins`, `unloaded`, `used_up`, `views`, `wording`.
 """
 
 from backsight.diagnosis.audit import audit, audit_at, severed_at

@@ -15,8 +15,7 @@ from backsight.diagnosis.loss_targets import summed_over_samples
 from backsight.diagnosis.misplaced import misplaced
 from backsight.diagnosis.peculiar import peculiarities
 from backsight.diagnosis.reordered import crossed, reordered
-from backsight.diagnosis.stale_copies import untrained_members
-from backsight.diagnosis.taken_once import taken_once
+from backsight.diagnosis.stale_copies import taken_once, untrained_members
 from backsight.diagnosis.unloaded import unloaded
 from backsight.diagnosis.used_up import used_up
 from backsight.launch.sign import Sign, Step

@@ -7,9 +7,18 @@ from collections.abc import Sequence
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.aliased import Kept, SharedState, aliased, kept, shared_state, told_shared
+from backsight.diagnosis.aliased import (
+    Difference,
+    Kept,
+    SharedState,
+    aliased,
+    differences,
+    kept,
+    own_anchor,
+    shared_state,
+    told_shared,
+)
 from backsight.diagnosis.data_changed import Replay, Stored, changed_data, is_overwritten, overwritten, replays, stored
-from backsight.diagnosis.own_memory import Difference, differences, own_anchor
 from backsight.diagnosis.twins import one_for_all
 from backsight.launch.sign import Sign, Step
 
