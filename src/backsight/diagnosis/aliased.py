@@ -19,7 +19,7 @@ import torch
 
 from backsight.diagnosis.amending import instead, written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import bodies, conditions_around, ending, files_around, filling, named
+from backsight.diagnosis.program import bodies, conditions_around, ending, files_around, filling, modules, named
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
@@ -206,7 +206,7 @@ def _is_plain(value: object) -> bool:
 
 def told_shared(shared: SharedState, optimizer: torch.optim.Optimizer, since: int) -> Finding:
     """Return the finding of such an entry, which the program's zero_grad() and backward() change."""
-    name = named(optimizer, type(optimizer).__name__)
+    name = named(optimizer)
     place, text = _stored(type(optimizer), shared.key) or (None, "")
     key = f"{shared.key!r}" if isinstance(shared.key, str) else "an entry"
     return warning(
@@ -402,11 +402,11 @@ def is_plain(value: object) -> bool:
 
 def _are_of(model: str, held: object, container: str, memory: set[int]) -> bool:
     """Whether memory is that of the parameters of every module that goes by a name."""
-    modules = [each for each, _ in search((), collect=(torch.nn.Module,)).found if isinstance(each, torch.nn.Module)]
+    every = modules()
     if model == "self":
-        called = [each for each in modules if (namespace(each) or {}).get(container) is held]
+        called = [each for each in every if (namespace(each) or {}).get(container) is held]
     else:
-        named = zip(modules, search(modules, limit=8).names, strict=True)
+        named = zip(every, search(every, limit=8).names, strict=True)
         called = [each for each, names in named if any(ending(name.path) == model for name in names)]
     return bool(called) and all(memory <= {p.data_ptr() for p in parameters_in(each)} for each in called)
 

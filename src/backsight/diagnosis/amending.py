@@ -239,6 +239,14 @@ def parses(code: str) -> bool:
     return True
 
 
+def assigned_at(place: Place) -> tuple[str, str]:
+    """Return what an assignment gives a value, and the value, as it writes them; empty for any other statement."""
+    body, statement = read_at(place)
+    if body is None or not isinstance(statement, ast.Assign):
+        return "", ""
+    return body.text(statement.targets[0]), body.text(statement.value)
+
+
 def call_at(at: At | None, *names: str) -> tuple[Body | None, ast.stmt | None, ast.Call | None]:
     """Return the first call of one of these names in the statement at a place."""
     body, statement = read_at(_place(at))
@@ -335,8 +343,7 @@ def given_too(statement: str, name: str) -> str:
 
 
 def above_loops(made: Place | None) -> str:
-    """Move the statement that makes an optimizer above the loops around it, or above the function that is called in
-    one, if nothing in there makes what it needs."""
+    """Move what makes an optimizer above the loops, or the function, around it, if it needs nothing in there."""
     body, statement = read_at(made)
     if body is None or statement is None or made is None or len(block_of(body, statement)) < 2:
         return ""

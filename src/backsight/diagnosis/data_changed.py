@@ -171,10 +171,7 @@ def _anew(place: Place) -> str:
 
 
 def growing(model: str, sizes: Sequence[tuple[int, float]], frame: FrameType) -> Finding | None:
-    """Return the finding that inputs change in size, if one statement of the program may be what changes them.
-
-    sizes: the steps at which they were looked at, and the root of their mean square.
-    """
+    """Return the finding that inputs change in size, by step and RMS, if one statement may be what changes them."""
     found = [place for file in files_around(frame) for place in changed_where_read(file)]
     if len(found) != 1:
         return None
@@ -268,10 +265,7 @@ def _of_arrays(held: Sequence[Any], name: str, newest: list[Any]) -> Iterator[Re
 
 
 def is_overwritten(found: Replay, frame: FrameType | None) -> bool:
-    """Whether an attribute has the memory of what is stored, into which a statement of the program writes.
-
-    So it was even if nothing is written anymore, as after all experience was collected.
-    """
+    """Whether an attribute has the memory of what is stored, and a statement writes into it, or did."""
     last = ending(_owner(found))
     goals = (
         goal.value

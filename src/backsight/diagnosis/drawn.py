@@ -108,8 +108,7 @@ _MODULES = frozenset({"torch", "cuda", "random"})
 
 
 def seeded_again(watch: Watch, frame: FrameType) -> Finding | None:
-    """Return the finding that the watch saw the same numbers in each step, if a statement that each runs seeds with one
-    number: of a state that was put back, or a seed for each sample, nothing is said."""
+    """Return the finding that the watch saw the same numbers in each step, which a statement seeds with one number."""
     drawn = drawn_again(watch)
     around = [body for line in drawn for body in [body_around(line.file, line.line)] if body is not None]
     seeds = list(dict.fromkeys(_seeds(frame, around)))

@@ -131,10 +131,7 @@ class LostUpdate(NamedTuple):
 
 
 def lost_update(optimizer: torch.optim.Optimizer) -> LostUpdate | None:
-    """Return the first statement, in a step that the program has written or in what that calls, whose result is lost.
-
-    A branch may not be taken, unless it asks for the gradient.
-    """
+    """Return the first statement, in a step of the program's or what it calls, whose result is lost."""
     if not is_user_class(type(optimizer).__module__):
         return None
     step = unwrap(method(type(optimizer), "step"))  # no_grad() wraps it, and so does Optimizer

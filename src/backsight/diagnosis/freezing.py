@@ -38,7 +38,7 @@ def attribute_alone(model: nn.Module, since: int, frame: FrameType) -> Finding |
         against = [p for p in held if p.requires_grad is not wanted] if isinstance(wanted, bool) else []
         if not against:
             continue
-        name = ".".join(part for part in (named(model, type(model).__name__), path) if part)
+        name = ".".join(part for part in (named(model), path) if part)
         last = ending(name)
         found = setting(frame, "requires_grad", wanted, last)
         place, called = found or (None, name)
@@ -121,10 +121,7 @@ def setting(frame: FrameType, attribute: str, value: object, last: str) -> tuple
 def thawed(
     tensors: Sequence[torch.Tensor], optimizer: torch.optim.Optimizer, since: int, frame: FrameType | None
 ) -> Finding | None:
-    """Return the finding that parameters were unfrozen, have had gradients since, and have not moved.
-
-    None where the program reads gradients itself: it may move them by hand, or want no more than to look.
-    """
+    """Return the finding that unfrozen parameters have gradients and do not move; None where those are read."""
     every = (node for body in bodies(frame) for node in ast.walk(body.node))
     if any(isinstance(node, ast.Attribute) and node.attr == "grad" for node in every):
         return None

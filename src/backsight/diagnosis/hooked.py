@@ -148,8 +148,7 @@ _FORWARD = ("register_forward_hook", "register_forward_pre_hook")
 
 
 def hooks(held: torch.Tensor | torch.nn.Module) -> Counter[Any]:
-    """Return how often each function of the program's is a hook of a parameter or module; by its code, as a lambda is
-    another one each time."""
+    """Return how often each function of the program's is a hook of a parameter or module, by its code."""
     if isinstance(held, torch.Tensor):
         every = gradient_hooks(held)
     else:
@@ -172,10 +171,7 @@ def _of(hook: Any) -> CodeType | BuiltinFunctionType | None:
 def piled(
     held: Sequence[torch.Tensor | torch.nn.Module], hook: object, counts: Sequence[tuple[int, int]], frame: FrameType
 ) -> Finding:
-    """Return the finding that the same hook is on these more and more often.
-
-    counts: the steps at which its copies were counted, and how many there were.
-    """
+    """Return the finding that the same hook is on these more and more often: `counts` by step."""
     every = [each for file in files_around(frame) for each in registrations(file, *_FORWARD)]
     fitting = [each for each in every if isinstance(hook, CodeType) and each.is_of(hook)]
     fitting = fitting or [each for each in every if each.fits(getattr(hook, "co_name", getattr(hook, "__name__", "")))]

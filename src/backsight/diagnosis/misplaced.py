@@ -37,10 +37,7 @@ _CLIPPING = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grads_with_n
 
 
 def misplaced(frame: FrameType) -> Finding | None:
-    """Return what is wrong around the optimizer step that a function of the program makes.
-
-    It is read from the text, where all of it stands in one loop, or in a function without one.
-    """
+    """Return what is wrong around the optimizer step of a function, by its text, within one loop or none."""
     level = Level(frame, frame.f_lineno)
     if level.body is None or level.statement is None:
         return None
@@ -226,10 +223,7 @@ def _measures(level: Level, call: ast.Call) -> bool:
 def clipped_early(
     level: Level, clippings: Sequence[tuple[Place, ast.Call]], backwards: Sequence[Place], zeroing: Sequence[Place]
 ) -> Finding | None:
-    """Return that what one iteration clips are the gradients of the one before, or none, by its statements in order.
-
-    A watch has to have seen that no other backward ran since the last step: the loss may be a helper's affair.
-    """
+    """Return that an iteration clips the gradients of the one before, where a watch saw no other backward since."""
     steps = [each for each in steps_in(level) if each.place == level.place]
     if not (clippings and backwards and zeroing and steps):
         return None

@@ -34,7 +34,7 @@ def untrained_mode(
     A model that was never in training mode is left so on purpose where the training itself does it; so is one for which
     a function turns evaluation mode on, and then runs all of this training.
     """
-    name = named(model, type(model).__name__)
+    name = named(model)
     found = list(_evaluations(frame))
     aside = [(place, inside) for place, inside in found if inside not in running(frame)]
     if (not trained and not aside) or _meant(frame):
@@ -165,7 +165,7 @@ def in_training_mode(module: nn.Module, since: int, frame: FrameType, training: 
     body, statement = running_at(frame)
     if not modal or body is None or statement is None:
         return None
-    name, place = named(module, type(module).__name__), body.place(statement)
+    name, place = named(module), body.place(statement)
     function = "" if next(program_frames(frame)).f_code in training else body.name
     again = any(_turns_on(call) for _, _, call in calls_around(frame))
     where = f"at the start of {function}()" if function else f"before line {place.line}"
@@ -221,10 +221,7 @@ def _in_training(kinds: list[type]) -> str:
 
 
 def dropping(module: nn.Module) -> Iterator[tuple[Place, str, str]]:
-    """Yield the statements in the program's modules inside of `module` that drop values in any mode.
-
-    Each with the call as it is written, and as it should be.
-    """
+    """Yield the statements of modules that drop values in any mode, with the call as it is, and as it should be."""
     seen: set[type] = set()
     for _, each in modules_in(module):
         if type(each) in seen or "mc" in type(each).__name__.lower():
@@ -266,7 +263,7 @@ def _following(call: ast.Call) -> str:
 
 def always_on(module: nn.Module, found: list[tuple[Place, str, str]], since: int, frame: FrameType) -> Finding:
     """Return the finding that a model in evaluation mode drops values."""
-    name, (place, _, written) = named(module, type(module).__name__), found[0]
+    name, (place, _, written) = named(module), found[0]
     body, statement = running_at(frame)
     called = shown(body.place(statement), "calls it in evaluation mode.") if body and statement else None
     more = f" The same holds for {listed([str(p) for p, _, _ in found[1:]], 3)}." if len(found) > 1 else ""
@@ -304,12 +301,9 @@ def is_trained(module: nn.Module, ids: Container[int]) -> bool:
 def drifting(
     model: torch.nn.Module, norms: list[torch.nn.Module], since: int, trained: bool, frame: FrameType
 ) -> Finding:
-    """Return the finding that batch normalizations inside of `model` change while all parameters around are frozen.
-
-    trained: whether these were trained before, so that something else may rely on what they compute.
-    """
+    """Return the finding that norms in a frozen part change; a note unless that was `trained` before."""
     part = _frozen_part(model, norms)
-    name = ".".join(each for each in (named(model, type(model).__name__), part) if each)
+    name = ".".join(each for each in (named(model), part) if each)
     turning = [
         body.place(statement)
         for body, statement, call in calls_around(frame)

@@ -428,11 +428,9 @@ def copied_anew(
     *,
     nameless: bool = False,
 ) -> Copy | None:
-    """Return the statement that makes a copy, if it runs once for each step.
+    """Return the statement that makes a copy of what is `held` once for each step, in a loop or a function.
 
-    held: parameters of the original. others: what the parameters of the copy are called. optimizer: what holds the
-    original. nameless: whether the copy is gone by the backward, with its name. Such a statement stands in a loop, or
-    in a function that leaves nothing of it behind.
+    others: what the parameters of the copy are called; nameless: whether it is gone by the backward, with its name.
     """
     if not others and not nameless:
         return None
@@ -544,7 +542,7 @@ def made_again(
                     "the state into it."
                 )
     again = built.text if built.text.startswith(f"{name} = ") and "…" not in built.text else f"create {name}"
-    others = [named(each, type(each).__name__) for each in schedules_of(optimizer)]
+    others = [named(each) for each in schedules_of(optimizer)]
     edits = [added(built.text if built.text.startswith(f"{name} = ") else "…", "beside", replaced)]
     for each, other in zip(schedules_of(optimizer), others, strict=True):
         creating = constructions(frame, each, other)

@@ -68,13 +68,9 @@ class _Frame:
 
 
 def explained_text(kind: str, message: str, lines: Sequence[Line]) -> Finding | None:
-    """Explain an error by the name of its class, its message, and the lines of its traceback, outermost first.
+    """Explain an error from the source, by its class, its message, and the lines of its traceback.
 
-    Returns:
-        The finding, all of it read from the source; None if no explanation knows the message.
-
-    Raises:
-        NotRead: if a file is not there, or has other lines now.
+    None if no explanation knows the message; NotRead is raised if a file is not there, or has other lines now.
     """
     error = _error(kind, message)
     entry = known(message, error)

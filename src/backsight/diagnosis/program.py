@@ -19,10 +19,16 @@ from backsight.source.body import LOOPS, Loop, callee, dotted, functions, statem
 _MOST_FRAMES = 64
 
 
-def named(held: object, otherwise: str) -> str:
-    """Return what the program calls an object."""
-    names = search([held]).names[0]
-    return next((name.path for name in names if name.path != "self"), otherwise)
+def named(held: object, otherwise: str | None = None) -> str:
+    """Return what the program calls an object; its class is told otherwise."""
+    paths = (name.path for name in search([held]).names[0] if name.path != "self")
+    return next(paths, type(held).__name__ if otherwise is None else otherwise)
+
+
+def modules() -> list[torch.nn.Module]:
+    """Return the modules that variables hold."""
+    found = search((), collect=(torch.nn.Module,)).found
+    return [each for each, _ in found if isinstance(each, torch.nn.Module)]
 
 
 def ending(name: str | None) -> str:

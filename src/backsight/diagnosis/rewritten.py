@@ -216,10 +216,7 @@ _WRITES = frozenset({"mul_", "masked_fill_", "copy_"})
 
 
 def regrown(weights: Sequence[tuple[torch.Tensor, float]], since: int, frame: FrameType) -> Finding | None:
-    """Return the finding that weights of which a share was set to zero are not zero after the next step.
-
-    None where no statement of the program writes by a mask: what else makes zeros may not mean to keep them.
-    """
+    """Return the finding that pruned weights are not zero after the next step, where the program writes by a mask."""
     found = [(body, each) for body in bodies(frame) for each in _masks(body)]
     if not found:
         return None

@@ -88,10 +88,7 @@ _STEPPED = 3
 
 
 def multiplies(optimizer: torch.optim.Optimizer, factor: float, since: int, frame: FrameType) -> Finding | None:
-    """Return the finding that the function of a LambdaLR returns a rate, by which it multiplies the rate.
-
-    Its largest factor is the rate itself, or both are small. Who begins with a rate of 1 may return a rate.
-    """
+    """Return the finding that the function of a LambdaLR returns a rate: the rate itself, or both are small."""
     of = [each for each in schedules_of(optimizer) if type(each).__name__ == "LambdaLR"]
     known: list[Any] = [(namespace(each) or {}).get("base_lrs") for each in of]
     firsts = [n for each in known if type(each) is list for n in each if type(n) is float]
@@ -178,9 +175,7 @@ def _given_to_step(place: Place | None) -> str:
 def counts_batches(
     optimizer: torch.optim.Optimizer, steps_made: int, peak: float, rate: float, since: int, frame: FrameType
 ) -> Finding | None:
-    """Return the finding that a schedule has made the learning rate low early, as it is stepped once for each step of
-    the optimizer, which stands in a loop over batches inside of one over epochs.
-    """
+    """Return the finding that a schedule has made the rate low early, as it is stepped in the loop over batches."""
     of = [each for each in schedules_of(optimizer) if _counted(each) >= 0.9 * steps_made]
     loops = _loops_around(frame)
     if not of or len(loops) < 2:
@@ -196,9 +191,7 @@ def counts_batches(
 
 
 def swings(optimizer: torch.optim.Optimizer, steps_made: int, since: int, frame: FrameType) -> Finding | None:
-    """Return the finding that a cosine, which rises again at its end, counts batches, and is as long as the turns of a
-    loop around that over batches: its T_max is the number of epochs.
-    """
+    """Return the finding that a cosine counts batches, and its T_max is the number of epochs: it rises again."""
     of = [each for each in schedules_of(optimizer) if type(each).__name__ == "CosineAnnealingLR"]
     if not of or _counted(of[0]) < 0.9 * steps_made:
         return None
@@ -308,10 +301,7 @@ def _turns(level: Level, loop: ast.stmt) -> object:
 
 
 def steps_of(schedule: Any, frame: FrameType) -> list[Place]:
-    """Return the statements of the program's files that may step a schedule, by any name that it has.
-
-    A search for names ends at the first ones, and a callback may have another.
-    """
+    """Return the statements that may step a schedule, by any name that it has, also in what holds it."""
     called = endings_of(schedule)
     holding = ((each if type(each) is dict else namespace(each) or {}) for each in gc.get_referrers(schedule))
     called |= {key for each in holding for key, value in list(each.items()) if value is schedule and type(key) is str}

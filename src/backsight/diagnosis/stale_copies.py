@@ -216,7 +216,7 @@ def _by_name(every: list[Held]) -> Held | None:
 
 def never_updated(module: torch.nn.Module, weights: Held, frame: FrameType) -> Finding:
     """Return the finding that a model, evaluated by the statement of a frame, is not what is trained."""
-    name, (body, statement) = named(module, type(module).__name__), running_at(frame)
+    name, (body, statement) = named(module), running_at(frame)
     place = body.place(statement) if body is not None and statement is not None else None
     trained, copied = _calls(frame), _copied(frame, weights.name)
     call = f"{name}.load_state_dict({weights.name})"

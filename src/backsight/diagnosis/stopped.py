@@ -274,11 +274,7 @@ def _values(stop: Stop) -> str | None:
 
 
 def zeroing(file: str, path: str) -> Place | None:
-    """Return the last statement of a file that sets a parameter to zeros, by the end of its path: `self.up.weight` for
-    `model.up.weight`.
-
-    None where another statement of the file gives it other values.
-    """
+    """Return the last statement that sets a parameter to zeros, by the end of its path, if no other does."""
     written = [
         (body.place(statement), zeros)
         for body, statement in statements_of(file)
@@ -323,10 +319,7 @@ _HALVES = "fp16_compress"
 
 
 def compressed(lost: Sequence[torch.Tensor], since: int, frame: FrameType | None) -> Finding | None:
-    """Return the finding that a hook rounds each gradient of a model to zero; `lost` are all that have a gradient.
-
-    It is to be asked where no operation of the graph was seen to make the gradients zero.
-    """
+    """Return the finding that a hook rounds all gradients to zero, where no operation was seen to make them zero."""
     ids = {id(p) for p in lost}
     for model, name in search((), collect=(DistributedDataParallel,)).found:
         if not isinstance(model, torch.nn.Module) or not _halving(model):

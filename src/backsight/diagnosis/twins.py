@@ -9,14 +9,14 @@ import ast
 import ctypes
 import re
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from types import FrameType
 
 import torch
 
-from backsight.diagnosis.amending import added, around, instead, place_on, swapped, written
+from backsight.diagnosis.amending import added, around, assigned_at, instead, place_on, swapped, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.modes import BATCH_NORMS
 from backsight.diagnosis.program import (
@@ -26,12 +26,13 @@ from backsight.diagnosis.program import (
     endings_of,
     files_around,
     loops_around,
+    modules,
     program_frames,
     statements_around,
 )
 from backsight.diagnosis.wording import counted, if_known, listed, numbered, shown, warning
 from backsight.naming import search
-from backsight.source import Body, Place, only, read_at, statements_of
+from backsight.source import Body, Place, only, statements_of
 from backsight.source.averaging import Writes, writes
 from backsight.source.bindings import assignments, target_names
 from backsight.source.body import (
@@ -109,16 +110,10 @@ class Twin:
 def twins(optimizers: Iterable[torch.optim.Optimizer]) -> list[Twin]:
     """Return the modules that variables hold, none of whose parameters an optimizer has, and whose like is trained."""
     held = {id(p) for each in optimizers for p in parameters(each)}
-    found = [each for each, _ in search((), collect=(torch.nn.Module,)).found if isinstance(each, torch.nn.Module)]
-    alike: dict[object, list[torch.nn.Module]] = {}
-    for module in found:
-        sizes = tuple((p.shape, p.dtype) for p in parameters_in(module))
-        if sizes:
-            alike.setdefault((type(module), sizes), []).append(module)
     pairs = []
-    for modules in alike.values():
-        trained = [m for m in modules if any(id(p) in held for p in parameters_in(m))]
-        others = [m for m in modules if not any(id(p) in held for p in parameters_in(m))]
+    for alike in _alike(lambda p: (p.shape, p.dtype)):
+        trained = [m for m in alike if any(id(p) in held for p in parameters_in(m))]
+        others = [m for m in alike if not any(id(p) in held for p in parameters_in(m))]
         marks = [(each, _mark(parameters_in(each))) for each in others] if len(trained) == 1 else []
         means = _mark(_means(trained[0])) if marks else ()
         pairs += [
@@ -127,6 +122,15 @@ def twins(optimizers: Iterable[torch.optim.Optimizer]) -> list[Twin]:
             if was
         ]
     return pairs[:_MOST]
+
+
+def _alike(what: Callable[[torch.Tensor], object]) -> Iterable[list[torch.nn.Module]]:
+    """Return the modules of each class that have the same of their parameters, if they have any."""
+    alike: dict[object, list[torch.nn.Module]] = {}
+    for module in modules():
+        if marks := tuple(map(what, parameters_in(module))):
+            alike.setdefault((type(module), marks), []).append(module)
+    return alike.values()
 
 
 def _means(module: torch.nn.Module) -> Iterator[torch.Tensor]:
@@ -181,8 +185,7 @@ def never_follows(twin: Twin, since: int, steps: int, frame: FrameType | None) -
 
 
 def outdated(twin: Twin, since: int, frame: FrameType | None) -> Finding | None:
-    """Return the finding that a twin follows what is trained by its parameters alone, not by the statistics of its
-    batch normalizations; `since` is the step at which they were looked at first."""
+    """Return the finding that a twin follows what is trained by its parameters, but not by its batch statistics."""
     target, trained = twin.target(), twin.trained()
     if target is None or trained is None or not twin.is_outdated:
         return None
@@ -229,22 +232,16 @@ def shared(since: int, frame: FrameType | None) -> list[Finding]:
     To share parameters is mostly meant. So the program has to blend, or load, one into the other again and again, and a
     watch must have seen it do so: where there is no average, both may be one.
     """
-    found = [each for each, _ in search((), collect=(torch.nn.Module,)).found if isinstance(each, torch.nn.Module)]
-    alike: dict[object, list[torch.nn.Module]] = {}
-    for module in found:
-        held = tuple(id(p) for p in parameters_in(module))
-        if held:
-            alike.setdefault((type(module), held), []).append(module)
     written = [
         each for file in files_around(frame) for each in writes(file) if each.origin and each.target != each.origin
     ]
     findings = {}
-    for modules in alike.values() if written else ():
-        names = {ending(name.path): name.path for module in modules for name in search([module]).names[0]}
+    for alike in _alike(id) if written else ():
+        names = {ending(name.path): name.path for module in alike for name in search([module]).names[0]}
         for each in written:
             target, origin = names.get(ending(each.target)), names.get(ending(each.origin))
             known = target is not None and origin is not None and target != origin and each.how not in _LOST
-            if known and _is_periodic(each) and _has_run(each, modules[0]):
+            if known and _is_periodic(each) and _has_run(each, alike[0]):
                 findings[str(each.outermost)] = _same(str(target), str(origin), each, since, frame)
     return list(findings.values())
 
@@ -331,11 +328,8 @@ def _finding(names: tuple[str, str], found: Writes, since: int, steps: int) -> F
 
 def _in_place(place: Place) -> str:
     """Write a value into the tensor of a variable, in place of giving the variable another one."""
-    body, statement = read_at(place)
-    goal = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    if body is None or not isinstance(statement, ast.Assign) or not isinstance(goal, ast.Name):
-        return ""
-    return written(place, f"with torch.no_grad():\n    {goal.id}.copy_({body.text(statement.value)})")
+    goal, value = assigned_at(place)
+    return written(place, f"with torch.no_grad():\n    {goal}.copy_({value})") if goal.isidentifier() else ""
 
 
 def _state(found: Writes) -> str:
@@ -415,11 +409,9 @@ def _merged(name: str, other: str, place: Place, says: str, since: int) -> Findi
 
 def _loading(place: Place) -> str:
     """Load the state of a module that a statement gives another name."""
-    body, statement = read_at(place)
-    goal = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    if body is None or not isinstance(statement, ast.Assign) or goal is None or place.text.count(".data"):
-        return ""
-    return written(place, f"{body.text(goal)}.load_state_dict({body.text(statement.value)}.state_dict())")
+    goal, value = assigned_at(place)
+    loads = goal and not place.text.count(".data")
+    return written(place, f"{goal}.load_state_dict({value}.state_dict())") if loads else ""
 
 
 def _exchanged(names: tuple[str, str], found: Writes, since: int, steps: int) -> Finding:
@@ -459,10 +451,7 @@ _LOADS = frozenset({"deepcopy", "copy"})
 
 
 def one_for_all(optimizers: Iterable[torch.optim.Optimizer], since: int, frame: FrameType) -> list[Finding]:
-    """Return the findings of optimizers all of whose parameters are stacked, with the same values for each member.
-
-    One statement of the program has to repeat a network, or copies of it: `[net] * 5`, `[deepcopy(net) for ...]`.
-    """
+    """Return the findings of optimizers whose stacked parameters have the same values for each member: `[net] * 5`."""
     for optimizer in optimizers:
         held = [p for p in parameters(optimizer) if p.requires_grad]
         if not _are_the_same(held):

@@ -52,8 +52,8 @@ class _Gone:
 
 
 def used_up(frame: FrameType, since: int) -> tuple[Finding, Callable[[], bool]] | None:
-    """Return the finding that a loop which leads to a step goes through an iterator, and that a loop around it, here or
-    in a caller, does not make it anew; and what tells, later, whether it may be used up by then.
+    """Return the finding that a loop around that which leads to a step does not make its iterator anew; and what tells
+    later whether it may be used up.
     """
     gone: _Gone | None = None
     for each in program_frames(frame):

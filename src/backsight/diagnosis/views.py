@@ -37,9 +37,7 @@ class _Twice(NamedTuple):
 
 
 def unused_view(used: _Where, unused: _Where, since: int) -> Finding | None:
-    """Return the finding that one of two results of a model never matters: no gradient comes back to it, the text never
-    reads it, and a statement reads the other one twice.
-    """
+    """Return the finding that one of two results never matters, and a statement reads the other one twice."""
     body = function_at(used[0])
     one, other = (_result(body, each) for each in (used, unused))
     if body is None or used[0] is not unused[0] or one is None or other is None or one.name == other.name:

@@ -316,10 +316,7 @@ def put_there(birth: Birth, new: str) -> str:
 
 
 def masked(birth: Birth, operand: str, safe: str, otherwise: str) -> str:
-    """Return the fix where the loss does not use the values: the input has to be made safe, and not the result.
-
-    `safe` is a value of the operand at which all is well; `otherwise` is the fix where nothing is masked.
-    """
+    """Return the fix where the loss does not use the values, with an operand that is `safe` there; else `otherwise`."""
     if not birth.cut:
         return otherwise
     known = condition_around(birth.statement, birth.expression)
@@ -339,10 +336,7 @@ BIRTH = "BS112"
 def told(births: Sequence[NonFinite], lost: Sequence[int] = (), harm: Sequence[str] = ()) -> Finding | None:
     """Return the origin of what is not finite as a finding; None if no birth is to blame.
 
-    Args:
-        births: what a watch has seen, in order.
-        lost: the backwards that began from a loss that was not finite.
-        harm: sentences on what came of it.
+    lost: the backwards that began from a loss that was not finite. harm: sentences on what came of it.
     """
     found = origin(births, lost)
     if found is None:

@@ -51,10 +51,7 @@ def keeping_in(held: Held) -> list[Keeping]:
 
 
 def carrying(first: int, last: int, file: str | None, line: int | None) -> list[Keeping]:
-    """Return the statement by which a variable carries a graph from step to step: `hidden = rnn(x, hidden)`.
-
-    The graph is that of the nodes numbered from `first` to `last`; the loop is looked for around `line` of `file`.
-    """
+    """Return the statement by which a variable carries nodes `first` to `last` on: `hidden = rnn(x, hidden)`."""
     paths = [path for path, _, _, number in _results() if first <= number <= last]
     own = body_around(file, line) if file and line else None
     facts = loop_facts(own, line) if line else None

@@ -22,10 +22,7 @@ _OF_LABELS = ("comparison", "integer", "index")
 def unheard(
     model: str, steps: int, frame: FrameType, *, since: int = 0, reached: Sequence[str] = (), total: int = 0
 ) -> Finding:
-    """Return the finding that no gradient came back to what a model returned; `frame` is where the step is made.
-
-    since: the first of these steps, if it is known. reached: the parameters that got a gradient, of `total`.
-    """
+    """Return the finding that no gradient came back to what a model returned, but to `reached` of `total`."""
     cut, sure = _cut(frame)
     elsewhere = "came from elsewhere, such as a penalty on the weights"
     if 0 < len(reached) < total:

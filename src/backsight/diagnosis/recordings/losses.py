@@ -51,10 +51,7 @@ class Rise:
 
 
 def rise(marked: Marked, end: int) -> Rise | None:
-    """Return where a loss rose to a multiple of its median, among the last values before a step; None if it did not.
-
-    All values from there on are as high, so that one bad batch is no rise.
-    """
+    """Return where a loss rose to a multiple of its median before a step, and stayed, so that one bad batch is none."""
     steps, values = marked[0][marked[0] < end], marked[1][marked[0] < end]
     if not np.isfinite(values).all():
         return None

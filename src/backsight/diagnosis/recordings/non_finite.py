@@ -450,8 +450,7 @@ _FREE = {
 
 
 class Undefined(NamedTuple):
-    """What to do about an operation that gives NaN where nothing is infinite, its line where that is known, and what
-    was seen of it."""
+    """What to do about an operation that gives NaN, its line where that is known, and what was seen of it."""
 
     fix: str
     line: str | None
@@ -459,8 +458,7 @@ class Undefined(NamedTuple):
 
 
 def of_a_parameter(recording: Recording, step: int) -> Undefined | None:
-    """Return the first operation in the forward pass whose operand is a parameter that was outside of what it is
-    defined for, at this step; None if there is none."""
+    """Return the first operation whose operand is a parameter outside of what it is defined for, at this step."""
     weights = recording.rows("weight")
     for op, name, line in _on_parameters(recording):
         low, high = _DOMAINS[op]

@@ -105,10 +105,7 @@ class Recording:
         return [rows for rows in self.rows("input").values() if rows.tensor.module == module.name and rows.is_float]
 
     def outputs(self, *, around: bool = False) -> Iterator[tuple[Module, Rows]]:
-        """Yield what innermost modules returned in training, in the order of the forward pass; no single numbers.
-
-        around: also what those returned that hold others.
-        """
+        """Yield what innermost modules, or those `around` them too, returned, in order; no single numbers."""
         held = (rows for rows in self.rows("output").values() if rows.is_float and rows["count"].max() > 1)
         for rows in sorted(held, key=self.place):
             module = self.modules.get(rows.tensor.module or "")

@@ -78,10 +78,7 @@ def _divided(here: Place | None, by: str) -> str:
 
 
 def batches(scene: Scene, *, several: bool = False) -> int:
-    """Return how many backwards of this very line there were between the last two steps, if there were no others.
-
-    several: of several optimizers, which step one after the other; then between the last two with backwards between.
-    """
+    """Return how many backwards, all of this line, were between the last two steps; of several, with any between."""
     watch, thread = current(), threading.get_ident()
     if watch is None or scene.steps is None or scene.moment != "during backward":
         return 0
@@ -257,10 +254,7 @@ def _calls(inside: Sequence[ast.stmt], name: str) -> bool:
 
 
 def wiped(first: Site, second: Site, lost: Sequence[torch.Tensor], since: int) -> Finding | None:
-    """Return the finding that what the first of two backwards gave to `lost` was gone before the second began.
-
-    Gradients may be wanted for something else than a step: nothing is said where the program reads them.
-    """
+    """Return the finding that what a backward gave to `lost` was gone before the next, and unread."""
     body, other = body_around(*first), body_around(*second)
     if body is None or other is None or body.node is not other.node or are_read(body):
         return None

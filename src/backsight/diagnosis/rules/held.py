@@ -170,10 +170,7 @@ def opposed(
     steps: int,
     frame: FrameType,
 ) -> Finding:
-    """Return the finding that what one optimizer trains, another one steps against it, for a loss of its own.
-
-    agreement: the mean cosine between the gradients of the two steps, over so many steps.
-    """
+    """Return the finding that one optimizer steps what another trains against it: the mean cosine over some steps."""
     name, other = named(wider, "an optimizer"), named(narrower, "another one")
     few = few_of(shared, 1)
     places = constructions(frame, wider, name)

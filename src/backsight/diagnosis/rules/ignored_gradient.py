@@ -226,8 +226,7 @@ _ORDERS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
 
 
 class Masked(NamedTuple):
-    """The statement of backward that compares the gradient, called `gradient`, what it should compare, the statement of
-    forward that does, and the first one as it is to be."""
+    """The statement that compares the gradient, what it should compare, where forward does that, and how to mend it."""
 
     place: Place
     gradient: str

@@ -147,8 +147,7 @@ def _rounded(first: Unmoved, made: Place | None) -> tuple[tuple[Fact, ...], str,
 
 
 def converted(file: str, names: Sequence[str]) -> Place | None:
-    """Return the statement of a file that makes the parameters of these names half as precise: `model.bfloat16()`,
-    `Net(dtype=torch.float16)`; None where there are several."""
+    """Return the one statement that makes these parameters half as precise: `model.bfloat16()`."""
     parts = {part for name in names for part in name.split(".")} | {"self"}
     return only(
         {
@@ -223,8 +222,7 @@ def _with_defaults(seen: Scaled) -> str:
 
 
 def never_stepped(seen: Scaled, backwards: int, singular: Sequence[Singular] = ()) -> Finding:
-    """Return the finding that no step was made in the whole run. `singular` are the operations of the losses that were
-    audited, whose gradient may be infinite: by then backward has freed their values, so that it is not known."""
+    """Return the finding that no step was made; `singular` are the operations whose gradient may be infinite."""
     slow = seen.scale * seen.backoff**backwards > _USUAL
     possible = () if slow else singular
     fix = (
