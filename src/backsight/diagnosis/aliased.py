@@ -8,12 +8,12 @@ from __future__ import annotations
 import ast
 import re
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from inspect import unwrap
 from itertools import islice
 from types import FrameType
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 
@@ -73,20 +73,34 @@ def kept(frame: FrameType | None) -> list[Kept]:
 
 def aliased(states: Iterable[Kept], optimizers: Iterable[torch.optim.Optimizer], since: int) -> list[Finding]:
     """Return the findings of those that hold the memory of what is trained, at the end of a step."""
-    trained = {p.data_ptr() for each in optimizers for p in parameters(each) if is_readable(p)}
-    held = set()
+    trained, held = _memory(optimizers), set[str]()
     for each, name in search((), collect=(dict,), where=_holds_tensor).found:
-        if isinstance(each, dict) and any(_is_of(value, trained) for value in each.copy().values()):
+        if isinstance(each, dict) and any(is_plain(v) and v.data_ptr() in trained for v in each.copy().values()):
             held.add(ending(name.path))
     return [_finding(each, since) for each in states if ending(each.name) in held]
 
 
-def _holds_tensor(held: dict[Any, Any]) -> bool:
-    return any(type(value) is torch.Tensor for value in islice(dict.values(held), _LOOKED_AT))
+def _memory(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
+    """Return where the parameters of optimizers are in memory."""
+    return {p.data_ptr() for each in optimizers for p in parameters(each) if is_plain(p)}
 
 
-def _is_of(value: object, trained: set[int]) -> bool:
-    return type(value) is torch.Tensor and is_readable(value) and value.numel() > 0 and value.data_ptr() in trained
+def _holds_tensor(held: Any) -> bool:
+    values = dict.values(held) if isinstance(held, dict) else list.__iter__(held)
+    return any(isinstance(value, torch.Tensor) for value in islice(values, _LOOKED_AT))
+
+
+def _containers(
+    names: Container[str], optimizers: Iterable[torch.optim.Optimizer]
+) -> Iterator[tuple[object, str, set[int]]]:
+    """Yield the dicts and lists of these last names whose values all have the memory of what optimizers train."""
+    trained = _memory(optimizers)
+    for held, name in search((), collect=(dict, list), where=_holds_tensor).found:
+        every = held.values() if isinstance(held, dict) else held
+        values = [*every] if ending(name.path) in names else []  # type: ignore[misc]  # a list
+        memory = {each.data_ptr() for each in values if is_plain(each)}
+        if values and all(map(is_plain, values)) and memory <= trained:
+            yield held, name.path, memory
 
 
 def _keeps(body: Body) -> Iterator[tuple[ast.stmt, str, str, str]]:
@@ -193,15 +207,11 @@ def shared_state(optimizer: torch.optim.Optimizer) -> Iterator[SharedState]:
     ref = weakref.ref(optimizer)
     for parameter in parameters(optimizer)[:_MOST]:
         gradient, entries = parameter.grad, held.get(parameter) if parameter in held else None
-        if gradient is None or type(entries) is not dict or not _is_plain(gradient):
+        if gradient is None or type(entries) is not dict or not is_plain(gradient):
             continue
         for key, value in entries.items():
-            if _is_plain(value) and value.data_ptr() == gradient.data_ptr() and value.shape == gradient.shape:
+            if is_plain(value) and value.data_ptr() == gradient.data_ptr() and value.shape == gradient.shape:
                 yield SharedState(ref, key, gradient.data_ptr())
-
-
-def _is_plain(value: object) -> bool:
-    return type(value) is torch.Tensor and is_readable(value) and value.numel() > 0 and value.layout == torch.strided
 
 
 def told_shared(shared: SharedState, optimizer: torch.optim.Optimizer, since: int) -> Finding:
@@ -369,35 +379,20 @@ def own_anchor(
     found: Sequence[Difference], optimizers: Iterable[torch.optim.Optimizer], since: int, frame: FrameType | None
 ) -> list[Finding]:
     """Return the finding of a container that has the memory of the very parameters that are compared with it."""
-    trained = trained_memory(optimizers)
-    for held, name in search((), collect=(dict, list), where=begins_with_tensor).found:
-        last = ending(name.path)
-        fitting = [each for each in found if each.container == last]
-        values = ([*held.values()] if isinstance(held, dict) else [*held]) if fitting else []  # type: ignore[misc]  # a list
-        memory = {each.data_ptr() for each in values if is_plain(each)}
-        if len(memory) != len(values) or not memory or not memory <= trained:
-            continue
+    for held, name, memory in _containers({each.container for each in found}, optimizers):
+        last = ending(name)
+        fitting = (each for each in found if each.container == last)
         own = next((each for each in fitting if _are_of(each.model, held, last, memory)), None)
         if own is not None:
-            return [_of_anchor(name.path, own, filling(frame, last), since)]
+            return [_of_anchor(name, own, filling(frame, last), since)]
     return []
 
 
-def trained_memory(optimizers: Iterable[torch.optim.Optimizer]) -> set[int]:
-    """Return where the parameters of optimizers are in memory."""
-    return {p.data_ptr() for each in optimizers for p in parameters(each) if is_plain(p)}
-
-
-def begins_with_tensor(held: Any) -> bool:
-    """Whether the first value in a dict or list is a tensor."""
-    values = dict.values(held) if isinstance(held, dict) else list.__iter__(held)
-    return isinstance(next(iter(values), None), torch.Tensor)
-
-
-def is_plain(value: object) -> bool:
+def is_plain(value: object) -> TypeGuard[torch.Tensor]:
     """Whether a value is a tensor of PyTorch's own classes that has memory, which may be looked at."""
-    known = isinstance(value, torch.Tensor) and type(value) in (torch.Tensor, torch.nn.Parameter)
-    return known and is_readable(value) and value.numel() > 0  # type: ignore[arg-type, attr-defined]
+    if not isinstance(value, torch.Tensor) or type(value) not in (torch.Tensor, torch.nn.Parameter):
+        return False
+    return value.layout == torch.strided and is_readable(value) and value.numel() > 0
 
 
 def _are_of(model: str, held: object, container: str, memory: set[int]) -> bool:
@@ -506,14 +501,8 @@ def own_average(optimizers: Iterable[torch.optim.Optimizer], since: int, frame: 
     which is to write each into itself.
     """
     averaged = {name: place for body in bodies(frame) for name, place in _averaged(body)}
-    if not averaged:
-        return []
-    trained = trained_memory(optimizers)
-    for held, name in search((), collect=(dict, list), where=begins_with_tensor).found:
-        last = ending(name.path)
-        values = [] if last not in averaged else [*held.values()] if isinstance(held, dict) else [*held]  # type: ignore[misc]  # a list
-        if values and all(is_plain(each) and each.data_ptr() in trained for each in values):
-            return [_finding_of_average(name.path, filling(frame, last), averaged[last], since)]
+    for _, name, _ in _containers(averaged, optimizers) if averaged else ():
+        return [_finding_of_average(name, filling(frame, ending(name)), averaged[ending(name)], since)]
     return []
 
 
