@@ -28,7 +28,7 @@ from backsight.diagnosis.program import (
     statements_around,
 )
 from backsight.diagnosis.schedules import schedules_of
-from backsight.diagnosis.wording import counted, listed, numbered, shown, sure_if
+from backsight.diagnosis.wording import counted, listed, numbered, shown, sure_if, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Body, Place, backward_calls, function_at, only, read_at, statement_at
@@ -102,13 +102,12 @@ def nothing_arrives(
             "Look between their output and the loss for .detach(), .data, .item(), torch.no_grad(), or an unused "
             "result.",
         )
-    return Finding(
+    return warning(
         "BS115",
-        "warning",
         f"{name} gets no gradients: none of its {counted(len(held), 'parameter')} is trained.",
         (f"No gradient has arrived since step {numbered(since)}.", *reason.evidence),
         reason.fix,
-        source=reason.source,
+        reason.place,
         since=since,
     )
 
@@ -118,7 +117,7 @@ class _Reason(NamedTuple):
 
     evidence: tuple[Fact, ...]
     fix: str
-    source: str | None = ""
+    place: Place | None = None
 
 
 def _frozen(held: Sequence[torch.Tensor], frame: FrameType | None) -> _Reason:
@@ -149,7 +148,7 @@ def _frozen(held: Sequence[torch.Tensor], frame: FrameType | None) -> _Reason:
             f"Unfreeze them {f'at the start of {called}(), ' if called.isidentifier() else ''}before the forward "
             f"pass: {switch if switch != off[0].text else 'requires_grad_(True)'}{edit}."
         )
-    return _Reason((frozen, shown(off[0], says, sure_if(is_sure))), fix, str(off[0]))
+    return _Reason((frozen, shown(off[0], says, sure_if(is_sure))), fix, off[0])
 
 
 def _stands_in(function: Body, place: Place) -> bool:
@@ -168,7 +167,7 @@ def _zeroed(zeroing: Place | None, name: str) -> _Reason:
             shown(zeroing, "zeroes the gradients between backward() and step()."),
         ),
         f"Call {name}.zero_grad() before backward(), not between backward() and {name}.step(){_earlier(zeroing)}.",
-        str(zeroing),
+        zeroing,
     )
 
 
@@ -188,7 +187,7 @@ def _filled(filled: Severed, place: Place, into: Sequence[str], held: Sequence[t
         ),
         f"Compute with the result itself in place of the parameters of {model}: torch.func.functional_call("
         f"{model}, {_given(filled)}, (x,)), with a dict from their names to tensors.",
-        str(place),
+        place,
     )
 
 
@@ -203,7 +202,7 @@ def _cut(cut: Severance, beside: tuple[str, int] | None) -> _Reason:
             f" Detach {variable} only for the other loss, whose backward runs at {Place(*beside, '')} and would free "
             f"its graph: pass {variable}.detach() there{elsewhere}."
         )
-    return _Reason(cut.evidence, fix, str(cut.place) if cut.place is not None else "")
+    return _Reason(cut.evidence, fix, cut.place)
 
 
 def _detached_for(backward: Place | None, variable: str) -> str:
@@ -234,7 +233,7 @@ def _copied(copied: Severed, place: Place, copies: Sequence[str], name: str) -> 
         second = shown(place, f"replaces {variable} by a new leaf.")
         fix = f"Modify {variable} in place, so that {name} still holds it: with torch.no_grad(): {statement}"
         fix += f"{written(place, f'with torch.no_grad():{chr(10)}    {statement}')}."
-    return _Reason((first, second), fix, str(place))
+    return _Reason((first, second), fix, place)
 
 
 def _copied_each_time(copy: Copy, held: Sequence[torch.Tensor], leaves: Sequence[str], name: str) -> _Reason:
@@ -250,7 +249,7 @@ def _copied_each_time(copy: Copy, held: Sequence[torch.Tensor], leaves: Sequence
         f"Compute from the parameters of {original} itself: dict({original}.named_parameters()), updated out of "
         f"place. Or copy the gradients over before {name}.step(), of several copies their sum: for p, q in "
         f"zip({original}.parameters(), {variable}.parameters()): p.grad = q.grad.",
-        str(place),
+        place,
     )
 
 
@@ -264,13 +263,12 @@ def _of_another_model(
         place, attached = wrapped
         made = shown(place, "makes a new leaf of each result: nn.Parameter() keeps no graph.")
         fix = f"Keep the results attached to their graph: {attached}{written(place, attached)}."
-        return _Reason((apart, made), fix, str(place))
+        return _Reason((apart, made), fix, place)
     if containers:
         return _Reason(
             (apart,),
             f"If {listed(containers, 2)} is computed from what {name} holds, keep it attached: no nn.Parameter(), "
             f"detach() or torch.tensor() around the results. If it is what should be trained, pass it to {name}.",
-            None,
         )
     built = only(constructions(frame, optimizer, name))
     if built is None:
@@ -281,11 +279,11 @@ def _of_another_model(
             shown(built, f"passes it the parameters that {model} had then."),
             shown(replaced, f"replaces {model}: {name} still has the old parameters."),
         )
-        return _Reason(facts, made_again(frame, optimizer, name, model, replaced, built), str(replaced))
+        return _Reason(facts, made_again(frame, optimizer, name, model, replaced, built), replaced)
     return _Reason(
         (apart, shown(built, "passes it the parameters of something other than the trained model.")),
         f"Create {name} after the last change of {model}, with {model}.parameters(){_with(built, model)}.",
-        str(built),
+        built,
     )
 
 
@@ -332,7 +330,7 @@ def _no_backward(frame: FrameType | None, name: str) -> _Reason:
         ("No backward() was run.", *called),
         f"Call loss.backward() before {name}.step(). {OR}With a closure, call it inside, before it returns the loss"
         f"{_in_closure(closure)}.",
-        str(closure) if closure is not None else "",
+        closure,
     )
 
 

@@ -13,6 +13,7 @@ from backsight.naming import search
 from backsight.naming.frames import locals_of
 from backsight.naming.roots import is_ours, is_user
 from backsight.source import Body, Place, calls_of, function_at, only, statement_at, statements_of
+from backsight.source.averaging import Writes, writes
 from backsight.source.bindings import assigned, target_names, unpacked
 from backsight.source.body import LOOPS, Loop, callee, dotted, functions, statements
 
@@ -91,6 +92,11 @@ def bodies(frame: FrameType | None) -> Iterator[Body]:
 def statements_around(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt]]:
     """Yield the statements in these files."""
     return statements_of(*files_around(frame))
+
+
+def writes_around(frame: FrameType | None) -> Iterator[Writes]:
+    """Yield the statements in these files that write the parameters of one module from those of another."""
+    return (each for file in files_around(frame) for each in writes(file))
 
 
 def calls_around(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:

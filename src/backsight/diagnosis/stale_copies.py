@@ -16,17 +16,17 @@ from backsight.diagnosis.program import (
     calls_around,
     ending,
     endings_of,
-    files_around,
     loops_around,
     named,
     running_at,
     statements_around,
+    writes_around,
 )
 from backsight.diagnosis.twins import Twin
 from backsight.diagnosis.wording import counted, if_known, numbered, shown, warning
 from backsight.naming import search
 from backsight.source import Body, Place, only, read_at
-from backsight.source.averaging import Writes, writes
+from backsight.source.averaging import Writes
 from backsight.source.bindings import assigned
 from backsight.source.body import callee, calls_in, dotted, functions, statements
 from backsight.source.edits import OR
@@ -50,7 +50,7 @@ def gathered(twin: Twin, reached: Collection[int], since: int, steps: int, frame
         return None
     if not any(p.grad is not None for p in held):
         return None
-    name, other = (_named(each) for each in (target, trained))
+    name, other = (named(each, "") for each in (target, trained))
     if not name or not other:
         return None
     gathers = list(dict.fromkeys(_gatherings(frame)))
@@ -79,10 +79,6 @@ def _after_step(frame: FrameType, code: str) -> str:
     return added(code, "beside", body.place(statement)) if body is not None and statement is not None else ""
 
 
-def _named(module: torch.nn.Module) -> str:
-    return next((name.path for name in search([module], limit=1).names[0]), "")
-
-
 def _gatherings(frame: FrameType) -> Iterator[Place]:
     """Yield the statements that give a parameter a gradient: `p.grad = ...`."""
     for body, each in statements_around(frame):
@@ -95,8 +91,7 @@ def _refreshing(frame: FrameType, other: str) -> Place | None:
     trained = {name for each in _modules(other) for name in endings_of(each)}
     functions = {
         each.body.name
-        for file in files_around(frame)
-        for each in writes(file)
+        for each in writes_around(frame)
         if each.how in ("blends", "loads") and ending(each.origin) in trained
     } - {"", "__init__"}
     return only(
@@ -116,9 +111,9 @@ def loads_the_start(twin: Twin, since: int, loads: int, frame: FrameType) -> Fin
     target, trained = twin.target(), twin.trained()
     if target is None or trained is None:
         return None
-    name, other, names = _named(target), _named(trained), twin.names
-    found = [each for file in files_around(frame) for each in writes(file) if ending(each.target) in names]
-    found = list({each.place: each for each in found if each.how == "loads"}.values())
+    name, other, names = named(target, ""), named(trained, ""), twin.names
+    every = (each for each in writes_around(frame) if each.how == "loads" and ending(each.target) in names)
+    found = list({each.place: each for each in every}.values())
     if len(found) != 1 or found[0].origin or not name or not other:
         return None
     kept = _kept(frame, _state(found[0]))

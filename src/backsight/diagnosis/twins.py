@@ -27,13 +27,15 @@ from backsight.diagnosis.program import (
     files_around,
     loops_around,
     modules,
+    named,
     program_frames,
     statements_around,
+    writes_around,
 )
 from backsight.diagnosis.wording import counted, if_known, listed, numbered, shown, warning
 from backsight.naming import search
 from backsight.source import Body, Place, only, statements_of
-from backsight.source.averaging import Writes, writes
+from backsight.source.averaging import Writes
 from backsight.source.bindings import assignments, target_names
 from backsight.source.body import (
     body_around,
@@ -165,7 +167,7 @@ def never_follows(twin: Twin, since: int, steps: int, frame: FrameType | None) -
     if target is None or trained is None or not twin.is_unchanged:
         return None
     (of_target, of_trained) = (endings_of(each) for each in (target, trained))
-    every = [each for file in files_around(frame) for each in writes(file)]
+    every = list(writes_around(frame))
     follows = [each for each in every if ending(each.target) in of_target and ending(each.origin) in {*of_trained, ""}]
     back = [each for each in every if ending(each.target) in of_trained and ending(each.origin) in of_target]
     name, other = (search([each]).names[0] for each in (target, trained))
@@ -190,8 +192,8 @@ def outdated(twin: Twin, since: int, frame: FrameType | None) -> Finding | None:
     if target is None or trained is None or not twin.is_outdated:
         return None
     (of_target, of_trained) = (endings_of(each) for each in (target, trained))
-    name, other = (next((n.path for n in search([each]).names[0]), "") for each in (target, trained))
-    every = [each for file in files_around(frame) for each in writes(file) if each.how == "blends"]
+    name, other = (named(each, "") for each in (target, trained))
+    every = [each for each in writes_around(frame) if each.how == "blends"]
     places = {each.place: each for each in every if ending(each.target) in of_target}
     places = places or {each.place: each for each in every if ending(each.origin) in of_trained}
     place = next(iter(places)) if len(places) == 1 else None
@@ -232,9 +234,7 @@ def shared(since: int, frame: FrameType | None) -> list[Finding]:
     To share parameters is mostly meant. So the program has to blend, or load, one into the other again and again, and a
     watch must have seen it do so: where there is no average, both may be one.
     """
-    written = [
-        each for file in files_around(frame) for each in writes(file) if each.origin and each.target != each.origin
-    ]
+    written = [each for each in writes_around(frame) if each.origin and each.target != each.origin]
     findings = {}
     for alike in _alike(id) if written else ():
         names = {ending(name.path): name.path for module in alike for name in search([module]).names[0]}
@@ -358,8 +358,8 @@ def merged(pairs: Iterable[Twin], since: int, frame: FrameType | None) -> list[F
             says = f"makes both one module: from here on {now[0]} is {other[0]}."
         elif target is not None and names and held and _share(target, trained):
             now, other = [held[0].path], [names[0].path]
-            every = (each for file in files for each in writes(file))
-            places = [each.place for each in every if each.how == "shares" and _is_on_condition(each)]
+            every = (each for each in writes_around(frame) if each.how == "shares")
+            places = [each.place for each in every if _is_on_condition(each)]
             says = "gives it the memory of the other, so it changes with each optimizer step."
         else:
             continue
