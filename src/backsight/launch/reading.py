@@ -11,9 +11,8 @@ from backsight.diagnosis.aliased import own_backup
 from backsight.diagnosis.captures import captured_for_good
 from backsight.diagnosis.drawn import disarranged, drawn_apart, drawn_in_part, seeded_again
 from backsight.diagnosis.dropped import dropped, lost_in_step, lost_writes
-from backsight.diagnosis.loss_targets import summed_over_samples
 from backsight.diagnosis.misplaced import misplaced
-from backsight.diagnosis.peculiar import peculiarities
+from backsight.diagnosis.peculiar import peculiarities, summed_over_samples
 from backsight.diagnosis.reordered import crossed, reordered
 from backsight.diagnosis.stale_copies import taken_once, untrained_members
 from backsight.diagnosis.unloaded import unloaded

@@ -8,7 +8,6 @@ A rule is a function from a `Scene` to findings:
 
 from backsight.diagnosis.rules import (  # noqa: F401  # each enters itself
     accumulated,
-    advantage,
     broadcast,
     constant_ratio,
     cut_off,
