@@ -1,6 +1,6 @@
 """Calls that do something else than is meant, as what they are given shows.
 
-BS117, BS122, BS160, BS162: losses that are given, add up, or minimize, what they do not take. Others: BS158, BS159, BS165.
+BS117, BS122, BS160, BS162: losses that are given, add up, or minimize, what they do not take. BS158, BS159, BS165.
 """
 
 from __future__ import annotations
