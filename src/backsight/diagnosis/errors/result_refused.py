@@ -14,14 +14,7 @@ import torch
 from torch.autograd.function import FunctionCtx
 from torch.utils.data import get_worker_info
 
-from backsight.diagnosis.errors.copied import (
-    Kept,
-    copied_in,
-    held_as,
-    pruned,
-    results_kept,
-    told_of_pruning,
-)
+from backsight.diagnosis.errors.copied import Kept, copied_in, held_as, pruned, results_kept, told_of_pruning
 from backsight.diagnosis.errors.copy_refused import fix_of_copy
 from backsight.diagnosis.errors.flagged import Flag, fix_of_flag
 from backsight.diagnosis.errors.registry import explains, explanation
@@ -64,9 +57,9 @@ def result_refused(failure: Failure, match: re.Match[str]) -> Finding:
     refused = Refused(failure, str(match.lastgroup))
     return explanation(
         refused.title,
-        tuple(refused.evidence()),
+        refused.evidence(),
         refused.fix,
-        source=str(refused.in_worker.place) if refused.in_worker else failure.source,
+        source=refused.in_worker.place if refused.in_worker else failure.source,
         exact=bool(refused.text or refused.tensor is not None),
     )
 

@@ -108,11 +108,7 @@ class Misused:
         self, title: str, culprit: Place | None, lines: Sequence[Fact], fix: str, *, exact: bool = True
     ) -> Finding:
         return explanation(
-            title,
-            tuple(lines),
-            fix,
-            source=str(culprit) if culprit else self.failure.source,
-            exact=exact and culprit is not None,
+            title, lines, fix, source=culprit or self.failure.source, exact=exact and culprit is not None
         )
 
 
