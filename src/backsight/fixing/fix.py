@@ -138,17 +138,22 @@ def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write:
     option = ["--way", str(way)] if way > 1 else []
     if found.is_clean:
         told = "With this change it runs, and nothing is found in it:"
+        if found.outcome.status is None:
+            told = (
+                f"With this change it still ran when its time was over, after {found.outcome.seconds:.0f} s, and "
+                "nothing was found until then:"
+            )
     elif found.outcome.failed:
         told = "This change helps, and then the next error comes:"
     else:
-        left = listed(list(dict.fromkeys(each.code for each in found.outcome.silent)))
-        told = f"With this change it runs, but then {left} is found, as above. It may be no fix:"
-    say("", told, "")
+        told = "With this change it runs, and this is found, which the change may have brought or laid bare:"
+    left = () if found.outcome.failed else found.outcome.silent
+    say("", told, *(f"  {each.code} at {each.at}: {each.title}" for each in left), "")
     _put("".join(_diff(file, before[file], text) for file, text in found.texts.items()))
     if not write and found.is_clean:
         say("", f"To write it into your files: {shlex.join(['backsight', 'fix', '--write', *option, *words])}")
     elif write and not found.is_clean:
-        say("", "Nothing is written, as that is not the whole of it.")
+        say("", "Nothing is written, as that may not be the whole of it.")
     elif changed := [os.path.relpath(file) for file, text in before.items() if write and read(file) != text]:
         say("", f"Nothing is written, as {listed(changed)} was changed meanwhile. The change is above.")
         return 1

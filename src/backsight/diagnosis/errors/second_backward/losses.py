@@ -387,12 +387,23 @@ def _over_old_weights(
     if through and ways_into(case.graph, shared, made_in(case.graph, level.value(through))):
         which = lines_of(level.body, again) if again else f"the forward pass of {loss}"
         fix = f"Run {which} again {below_it}{edit}: {loss} then has a graph of its own."
-    if between.by_step:
+    if between.by_step and not again and made and through in _read_by(made):
+        fix = (
+            f"If both losses share one step, add them: {add.how}{', then step' * (add.how == add.call)}. {OR}Or run "
+            f"the forward pass that has made what {through} is put together from again, {below_it}."
+        )
+    elif between.by_step:
         fix += f" {OR}Or, if both losses share one step, add them: {add.how}{', then step' * (add.how == add.call)}."
     else:
         fix += " Adding the losses would backpropagate both through the old weights."
     source = read.read if read else level.place
     return explanation(_freed_title(other, loss, through), lines, fix, source)
+
+
+def _read_by(place: Place) -> Collection[str]:
+    """What a statement reads: one that reads what it assigns cannot be run again."""
+    _, statement = read_at(place)
+    return names_read(statement)
 
 
 def _forward_again(
