@@ -7,14 +7,12 @@ An explanation is a function from a `Failure` and the match of PyTorch's message
 """
 
 from backsight.diagnosis.errors import (  # noqa: F401  # each enters itself
-    captured,
     checkpoint,
-    device_assert,
     devices,
     double_backward,
     empty_optimizer,
-    eval_rnn,
     frozen_inputs,
+    gpu,
     grad_scaler,
     gradient_count,
     gradient_cycle,

@@ -81,8 +81,7 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
 
 
 def _outside(failure: Failure, function: object, cause: Unsteady) -> str:
-    """Where a statement that counts goes, so that both runs read the same: before the call of checkpoint; empty where
-    that does not know the object."""
+    """Where a statement that counts goes so that both runs read the same: before the call of checkpoint."""
     run, found = function_of(function), next(_checkpointing(failure), None)
     body = function_at(run.__code__) if run is not None else None
     given = found[0].args[0] if found and found[0].args else None

@@ -126,11 +126,7 @@ def _fix(name: str, square: _Square | None) -> str:
 
 
 def _square(failure: Failure, root: torch.Tensor) -> _Square | None:
-    """The statement on the way to a complex loss that squares complex values: the one whose line a watch knows; else
-    of those that may, the only one that is sure to.
-
-    None where the text does not tell which it is, or the graph has no such operation on complex values.
-    """
+    """The one statement on the way to a complex loss that squares complex values, as a watch or the text tells."""
     graph = survey((root,), frames=failure.frames).graph
     squaring = [each for each in graph.nodes if _squared(each) is not None]
     watch = current()
@@ -146,8 +142,7 @@ def _square(failure: Failure, root: torch.Tensor) -> _Square | None:
 
 
 def _by_the_only_conjugate(graph: Graph, likely: list[_Candidate], squaring: Sequence[Node]) -> list[_Candidate]:
-    """Of several squares the one with a conjugate, if all that is complex in the loss comes through it: what is
-    computed from its result has no imaginary part either."""
+    """Of several squares that with a conjugate, whose result is real, if all that is complex comes through it."""
     found = [each for each in likely if each.square.by_conjugate]
     products = [each for each in squaring if each.op == "Mul" and any(one.op == "Conj" for one in given(each))]
     return found if len(products) == 1 and not _turned_complex(graph, {products[0].index}) else []
@@ -212,8 +207,7 @@ def _squares(section: Section, squaring: Sequence[Node]) -> Iterator[_Candidate]
 
 
 def _later(section: Section, square: ast.stmt) -> tuple[tuple[str, ...], list[tuple[ast.expr, bool]]]:
-    """How later statements on the way to the loss are written where they ask for a complex dtype, or compute with
-    complex numbers, and these."""
+    """How later statements are written that ask for a complex dtype or compute with complex numbers, and these."""
     found, others, names = list[str](), list[tuple[ast.expr, bool]](), {*bound(square)}
     for line in sorted(each for each in section.lines() if each > square.lineno):
         statement = statement_at(section.body, line)
@@ -231,8 +225,7 @@ def _later(section: Section, square: ast.stmt) -> tuple[tuple[str, ...], list[tu
 
 
 def _beside(section: Section, statement: ast.stmt, inside: Sequence[ast.expr]) -> Iterator[tuple[ast.expr, bool]]:
-    """What a statement combines these with that is complex, too, and whether it is a factor; nothing where a real
-    number is made of the result."""
+    """What these are combined with that is complex, and whether as a factor; nothing where the result is made real."""
     around = {id(one): each for each in ast.walk(statement) for one in ast.iter_child_nodes(each)}
     own, seen = {*map(id, inside)}, set[int]()
     for each in inside:
@@ -265,8 +258,7 @@ def _holds(section: Section, node: ast.expr) -> bool:
 
 
 def _casts(section: Section, statement: ast.stmt, around: Collection[ast.expr] = ()) -> Iterator[ast.Call]:
-    """The outermost calls of a statement that ask for a complex dtype, if they have one of `around` inside, and nothing
-    takes the magnitude of what they return."""
+    """The outermost calls that ask for a complex dtype, around one of these, and whose magnitude nothing takes."""
     stack: list[ast.AST] = [statement]
     while stack:
         node = stack.pop()

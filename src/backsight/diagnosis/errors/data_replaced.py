@@ -1,5 +1,4 @@
-"""BS208 of an operation of PyTorch's: the data of a leaf got another shape since what accumulates its gradient was
-made."""
+"""BS208 of an operation of PyTorch's: the data of a leaf got another shape since its graph was recorded."""
 
 from __future__ import annotations
 
@@ -52,8 +51,7 @@ def replaced_leaves(failure: Failure) -> list[Leaf]:
 
 
 def added_to_another_shape(found: Refusal) -> Finding | None:
-    """A gradient meets a leaf that got another shape since the forward pass, as it is added up or in the optimizer's
-    step: the size is all that is said."""
+    """A gradient meets a leaf of another shape, as it is added up or in a step: the size is all that is said."""
     said = re.search(r"The size of tensor a \(\d+\) must match the size of tensor b.*", found.failure.message)
     if said is None:
         return None
@@ -111,8 +109,7 @@ def _replacements(failure: Failure, leaf: Leaf) -> Iterator[_Replaced]:
 
 
 def _meant(body: Body, tensor: ast.expr, line: int) -> str:
-    """The chain of attributes that an expression stands for: `self.head.bias` for a `b` that was given it, or for the
-    `m.bias` of an `m` that was."""
+    """The attributes that an expression stands for: `self.head.bias` for a `b` or an `m.bias` that was given it."""
     name = dotted(tensor) or ""
     first, dot, rest = name.partition(".")
     given = values_of(body, first, line) if first.isidentifier() and first != "self" else []
@@ -172,8 +169,7 @@ def _fix(failure: Failure, replaced: list[_Replaced], leaves: Sequence[Leaf]) ->
 
 
 def _below(failure: Failure, replaced: Sequence[_Replaced], owners: Sequence[str]) -> Place | None:
-    """The statement below which the optimizers can be given the new leaves, where their names are known: the last that
-    replaces one, or the only one that calls the function which does."""
+    """Below what the optimizers can be given the new leaves: the last that replaces one, or the only call that does."""
     last = replaced[-1]
     inner = body_around(last.place.file, last.place.line)
     for level in failure.users:

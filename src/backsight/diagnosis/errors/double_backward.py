@@ -207,8 +207,7 @@ def _differentiable(cls: type, decorator: Place) -> str:
 
 
 def _rest(cls: type) -> str:
-    """What else a backward needs to be differentiated: what forward has saved that is neither its input nor its output
-    has no graph. Empty where all of it has one, or where that cannot be read."""
+    """What else a backward needs where forward saves what is neither input nor output, and so has no graph."""
     forward, backward = (
         function_at(each.__code__) if (each := undecorated(method(cls, name))) is not None else None
         for name in ("forward", "backward")
@@ -251,8 +250,7 @@ def _rest(cls: type) -> str:
 
 
 def _made_of(forward: Body, names: Sequence[str], before: ast.stmt) -> tuple[list[str], list[str], set[str]] | None:
-    """The statements that compute some results of a forward, in order, the inputs that they need, and what they bind;
-    None where they cannot be run again elsewhere."""
+    """The statements that compute results of a forward, their inputs, what they bind; None if not to be run again."""
     every, given = [*statements(forward.node)], parameters_of(forward.node)
     local = set[str]().union(*map(bound, every))
     changed = {dotted(each) for one in every for each in changed_memory(one)}

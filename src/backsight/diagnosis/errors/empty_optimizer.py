@@ -247,8 +247,7 @@ def too_early(given: Given) -> Finding | None:
 
 
 def _moved_below(given: Given, statement: ast.stmt) -> str:
-    """The optimizer, made below a statement of its function, and below the block that this is part of; nothing where a
-    line between them reads it."""
+    """The optimizer, made below a statement and the block around that, if no line between them reads it."""
     body, own = given.level.body, given.level.statement
     block = getattr(body.node, "body", []) if body else []
     last = next((each for each in block if each.lineno <= statement.lineno <= (each.end_lineno or 0)), None)

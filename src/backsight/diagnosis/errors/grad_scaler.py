@@ -411,8 +411,7 @@ def _never_scaled(misused: Misused, method: str) -> Finding:
 
 
 def _instead(misused: Misused, call: Call, new: str) -> str:
-    """Something with the scaler written for what a call is made on, or for the whole call where that is `step()`; only
-    where its function has the same name for the scaler."""
+    """A call with this in its receiver's place, or in its own if it is `step()`, where the scaler has that name."""
     node = call.node if call.method == "step" else callee(call.node)[0]
     known = node is not None and value_of(call.section, parsed(misused.name)) is misused.scaler
     line = rewritten(call.section.body, call.spot.node, {node: new}) if node is not None and known else ""

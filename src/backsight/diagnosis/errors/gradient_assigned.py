@@ -116,10 +116,7 @@ def _fix(level: Level, target: ast.Attribute, value: str, text: str, differs: st
 
 
 def _assigned(level: Level, target: ast.Attribute, value: str, call: str, mark: str = "") -> str:
-    """The assignment of a gradient that a call converts, and the edit for it, where that assigns nothing else.
-
-    mark: what stands around the code.
-    """
+    """The assignment of a converted gradient, between two marks, and the edit, where it assigns nothing else."""
     new = f"{ast.unparse(target)} = {simple('gradient' if value.endswith('…') else value)}.{call}"
     alone = isinstance(level.statement, ast.Assign) and len(level.statement.targets) == 1
     return f"{mark}{new}{mark}{write(level.place, new) if alone and not value.endswith('…') else ''}"
@@ -128,8 +125,7 @@ def _assigned(level: Level, target: ast.Attribute, value: str, call: str, mark: 
 def _of_shape(
     level: Level, target: ast.Attribute, value: str, text: str, tensor: object, given: object, message: str
 ) -> str:
-    """The fix where the shapes tell which it is: as many entries, as a part of a flat vector has, or others; empty
-    where one shape is a permutation of the other, and may be that of another parameter."""
+    """The fix that the shapes tell; empty where one is a permutation of the other, perhaps another parameter's."""
     if not is_tensor(tensor) or level.body is None or value.endswith("…"):
         return ""
     if is_tensor(given):

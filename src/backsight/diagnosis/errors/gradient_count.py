@@ -123,8 +123,7 @@ def _fix(found: Applied, due: int, got: int, rule: str) -> str:
 
 
 def _ending(found: Applied, body: Body) -> str:
-    """How a backward ends that computes each gradient and returns nothing; empty where their names do not tell which
-    is whose."""
+    """How a backward ends that computes each gradient and returns nothing, where names tell whose it is."""
     bound_there = {name for each in statements(body.node) for name in bound(each)}
     pairs = zip(found.arguments, found.needed, strict=True)
     values = [_named(name, bound_there) if needs else "None" for name, needs in pairs]

@@ -87,10 +87,7 @@ def _of_part(part: PartRead | None, name: str, body: Body | None, value: ast.exp
 
 
 def _swapped(found: Applied, name: str, got: Sequence[int]) -> str:
-    """What to do where the gradient has the very shape of another argument, whose own stands elsewhere.
-
-    The engine looks at one after the other: the gradients of the arguments before are right.
-    """
+    """What to do where the shape is that of a later argument: the engine has looked at those before."""
     later = found.arguments[found.arguments.index(name) + 1 :] if name in found.arguments else ()
     shapes = {each: shape for each, shape in found.shapes.items() if each in later and shape == tuple(got)}
     transposed = tuple(reversed(found.shapes.get(name, ()))) == tuple(got)
@@ -275,8 +272,7 @@ def _is_expanded(value: ast.expr | None) -> bool:
 
 
 def _reshaping(name: str, due: Sequence[int], body: Body | None) -> str:
-    """The call that reshapes to an argument's shape, in every call: by the argument where the backward has a variable
-    of that name."""
+    """The call that reshapes to an argument's shape: by the argument, where backward has a variable of that name."""
     known = body is not None and any(use.name == name and use.binds for s in statements(body.node) for use in uses(s))
     if known or body is None:
         return f".view_as({name})"
@@ -353,8 +349,7 @@ class PartRead(NamedTuple):
 
 
 def part_read(found: Applied, name: str, got: Sequence[int], due: Sequence[int]) -> PartRead | None:
-    """Return the part of an argument of shape `due` that forward reads, where the part can have the shape `got`, and
-    forward reads nothing else of it."""
+    """Return the only part of an argument that forward reads, where that can have the shape `got`."""
     body = body_of(found.cls, "forward")
     reads = list(_reads(body, name)) if body is not None else []
     statement, node = reads[0] if len(reads) == 1 else (None, None)
@@ -398,8 +393,7 @@ class _Span(NamedTuple):
 
 
 def _spans(index: ast.expr, got: Sequence[int], due: Sequence[int]) -> list[_Span | None] | None:
-    """Which entries an index takes of each dimension, None for a dimension where that is not known; None if it takes
-    another number of entries than a gradient has."""
+    """Which entries an index takes of each dimension, None where not known; None if they are not as many as `got`."""
     every = list(index.elts) if isinstance(index, ast.Tuple) else [index]
     dots = [k for k, each in enumerate(every) if isinstance(each, ast.Constant) and each.value is Ellipsis]
     at = dots[0] if dots else len(every)
@@ -488,8 +482,7 @@ class SizeChosen(NamedTuple):
 def size_chosen(
     body: Body, statement: ast.stmt | None, name: str, got: Sequence[int], due: Sequence[int]
 ) -> SizeChosen | None:
-    """Zeros that take a size from a variable which has a number of its own in some calls: `m = 0`, above `if n > 0:
-    m = x.size(1)`. The zeros of the argument's own shape are right in all."""
+    """Zeros of a size that has a number of its own in some calls: `m = 0`, above `if n > 0: m = x.size(1)`."""
     value = statement.value if isinstance(statement, ast.Assign) else None
     receiver, called = callee(value) if isinstance(value, ast.Call) else (None, "")
     known = any(use.name == name and use.binds for each in statements(body.node) for use in uses(each))

@@ -1,4 +1,4 @@
-"""An operation was given two dtypes, and only its backward refuses them: `huber_loss` of float32 and float64."""
+"""Remedies for two dtypes in one operation, which some refuse only in their backward: `huber_loss` of both floats."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import NamedTuple
 import torch
 
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
-from backsight.diagnosis.errors.remedies.tensors import CASTS, cast_at
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
-from backsight.diagnosis.wording import described, shown
+from backsight.diagnosis.wording import described, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, read_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.body import dotted, expressions
-from backsight.source.edits import OR, on_line, write
+from backsight.source.bindings import parameters_of
+from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.edits import OR, on_line, put, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, around_engine
@@ -27,6 +27,108 @@ from backsight.story.memory import is_module, is_tensor, needs_gradient, storage
 from backsight.story.sections import methods_of
 from backsight.tape import Node, registered
 from backsight.tracing import current
+
+CASTS = {torch.float32: "float", torch.float64: "double", torch.float16: "half", torch.bfloat16: "bfloat16"}
+
+
+_FACTORIES = frozenset({"zeros", "ones", "empty", "full", "rand", "randn", "eye", "linspace"})
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+@remedy(r"dtype|scalar type|should be the same")
+def _made_without_dtype(found: Refusal, match: Match) -> Remedy | None:
+    """What torch.zeros() makes is float32, and what autocast computes is not: give it the dtype of the other."""
+    level, body, failing = found.level, found.level.body, found.level.statement
+    low = [(text, each) for text, each in found.tensors if each.dtype in _HALVES and simple(text) == text]
+    if body is None or failing is None or not low or found.is_custom:
+        return None
+    text, of = low[0][0], str(low[0][1].dtype).removeprefix("torch.")
+    plain = [name for name, each in found.tensors if each.dtype == torch.float32 and not needs_gradient(each)]
+    for statement in (failing, *(_assigning(body, name, level.line) for name in plain)):
+        call = next(filter(_is_plain_factory, calls_in(statement)), None)
+        if statement is None or call is None:
+            continue
+        known = statement is failing or any(
+            each.lineno < statement.lineno and text in _targets(each) for each in statements(body.node)
+        )
+        known |= text.split(".")[0] in parameters_of(body.node)
+        what = body.text(call.func)
+        line = rewritten(body, statement, {call: f"{body.text(call)[:-1].rstrip(', ')}, dtype={text}.dtype)"})
+        if not known:
+            reads = {node: f"{text}.float()" for node in expressions(failing) if body.text(node) == text}
+            line, statement = rewritten(body, failing, reads), failing
+        if line:
+            return Remedy(
+                f"{what}() makes float32, and {text} is {of}, as autocast computes it: "
+                f"{on_line(body.place(statement), line)}.",
+                place=body.place(statement),
+            )
+    return None
+
+
+def _assigning(body: Body, name: str, line: int) -> ast.stmt | None:
+    """The last statement above a line that gives a name its value."""
+    found = [each for each in statements(body.node) if each.lineno < line and name in _targets(each)]
+    return found[-1] if found else None
+
+
+def _is_plain_factory(call: ast.Call) -> bool:
+    receiver, name = callee(call)
+    return name in _FACTORIES and dotted(receiver) == "torch" and keyword(call, "dtype") is None
+
+
+@remedy(r"same dtype|expected scalar type|dtypes match|[Ii]nput type .* should be the same|Found dtype")
+def _other_dtype(found: Refusal, match: Match) -> Remedy | None:
+    """Data of another dtype than the weights: cast where the program gets it, with what comes with it."""
+    every = [each for _, each in found.tensors]
+    weights = [each for each in every if isinstance(each, torch.nn.Parameter)]
+    weight = next(iter([*weights, *filter(needs_gradient, every)]), None)
+    if found.is_custom or weight is None or weight.dtype not in CASTS or torch.is_autocast_enabled(weight.device.type):
+        return None
+    odd = [each for _, each in found.tensors if each.dtype != weight.dtype and each.is_floating_point()]
+    if not odd or any(needs_gradient(each) for each in odd):
+        return None
+    casts = (cast_at(level, odd, CASTS[weight.dtype]) for level in reversed(found.failure.users))
+    return next((each for each in casts if each is not None), None)
+
+
+def cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
+    """Where a loop or an assignment gives variables these tensors: what to put below it."""
+    tensor = odd[0]
+    names = [name for name, value in level.variables.items() if value is tensor]
+    for each in (each for each in statements(level.body.node) if each.lineno <= level.line) if level.body else ():
+        bound_here = _targets(each)
+        if level.body is None or not any(name in bound_here for name in names):
+            continue
+        values = {name: level.value(name) for name in bound_here}
+        alike = [name for name, value in values.items() if is_tensor(value) and value.dtype == tensor.dtype]
+        if any(all(values[name] is not each for name in alike) for each in odd):
+            continue
+        line = f"{', '.join(alike)} = {', '.join(f'{name}.{cast}()' for name in alike)}"
+        if isinstance(each, ast.For):
+            where = f"as the first line of the loop on line {each.lineno}, put"
+        elif isinstance(each, ast.Assign) and each is not level.statement:
+            where = f"below line {each.end_lineno or each.lineno}, put"
+        else:
+            continue
+        dtype = str(tensor.dtype).removeprefix("torch.")
+        by = ", as NumPy's numbers are" if tensor.dtype == torch.float64 else ""
+        return Remedy(
+            f"{listed(alike, 3)} {'is' if len(alike) == 1 else 'are'} {dtype}{by}: {where} `{line}`"
+            f"{put(line, 'below', level.body.place(each))}.",
+            (shown(level.body.place(each), f"gets {listed(alike, 3)}, of dtype {dtype}."),),
+            level.body.place(each),
+        )
+    return None
+
+
+def _targets(statement: ast.stmt) -> list[str]:
+    """The names that a loop or an assignment gives a value to, those of a tuple in their order."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    targets = [statement.target] if isinstance(statement, ast.For) else targets
+    inside = (node for each in targets for node in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each]))
+    flat = (node for each in inside for node in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each]))
+    return [each.id for each in flat if isinstance(each, ast.Name)]
 
 
 class _Given(NamedTuple):
@@ -72,8 +174,7 @@ def _of_two_dtypes(found: Refusal, match: Match) -> Remedy | None:
 
 
 def _kept_in(found: Refusal, name: str, tensor: torch.Tensor) -> Remedy | None:
-    """The one attribute of the program's own object that a tensor of an unusual dtype was computed with and has that
-    dtype from: where it is made, and how to make it of the usual one."""
+    """The one attribute of the program's object from which a tensor has an unusual dtype, made of the usual one."""
     usual = torch.get_default_dtype()
     level = next((each for each in found.failure.users if each.value(name) is tensor), None)
     if level is None or tensor.dtype == usual or usual not in CASTS:
@@ -112,8 +213,7 @@ def _tensors_of(value: object) -> Sequence[tuple[str, torch.Tensor]]:
 
 
 def _cast_above(found: Refusal, given: _Given) -> Remedy | None:
-    """Where a function that still runs got the tensor: the one that has the operation has returned, and its names are
-    others."""
+    """Where a function that still runs got the tensor, as that of the operation has returned."""
     if given.kept.dtype not in CASTS:
         return None
     casts = (cast_at(level, [given.other], CASTS[given.kept.dtype]) for level in reversed(found.failure.users))
@@ -192,3 +292,35 @@ def _origin(found: Refusal, name: str, tensor: torch.Tensor) -> Iterator[Fact]:
             for place in every[name].bound[-1:]:
                 yield shown(place, f"gives {_told(name, tensor)}.")
         return
+
+
+@remedy(r"result type (\w+) can't be cast to the desired output type (Byte|Char|Short|Int|Long|Bool)")
+def _into_integers(found: Refusal, match: Match) -> Remedy | None:
+    """A loss was given labels as integers, or a tensor of integers is changed by floats."""
+    body, statement = found.level.body, found.level.statement
+    if body is None or statement is None:
+        return None
+    whole = [(text, each) for text, each in found.tensors if not (each.is_floating_point() or each.is_complex())]
+    if isinstance(statement, ast.AugAssign):
+        text, into = body.text(statement.target), value_of(found.level, statement.target)
+        if not is_tensor(into) or not any(into is each for _, each in whole):
+            return None
+        return Remedy(
+            f"{text} holds {_kind(into)}, and cannot take other numbers in place: make it floating point where it is "
+            "created."
+        )
+    given = found.below[-1].variables if found.below else {}
+    target, scores = given.get("target"), given.get("input")
+    if not is_tensor(target) or not is_tensor(scores) or scores.dtype not in CASTS:
+        return None
+    read = [node for node in expressions(statement) if value_of(found.level, node) is target]
+    name = body.text(read[0]) if read else next((text for text, each in whole if each is target), "the target")
+    cast = f"{simple(name)}.{CASTS[scores.dtype]}()"
+    line = rewritten(body, statement, {read[0]: cast}) if len(read) == 1 else ""
+    loss = found.below[-1].frame.f_code.co_name
+    how = f": {on_line(found.level.place, line)}" if line else ""
+    return Remedy(f"{loss}() needs a target in floating point, and {name} holds {_kind(target)}{how}.")
+
+
+def _kind(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")

@@ -231,8 +231,7 @@ def _guarded(body: Body, spot: Spot, given: str, kind: str) -> bool | None:
 
 
 def _tests(body: Body, spot: Spot) -> Iterator[tuple[ast.expr, bool]]:
-    """The conditions that are known where a statement stands: of the blocks around it, and of those before it that
-    leave the function; each with whether it holds."""
+    """The conditions known where a statement stands, of blocks around or left before it, and whether each holds."""
     for arm, label in reversed(spot.arms):
         if isinstance(arm, ast.If):
             yield arm.test, label == "body"

@@ -5,22 +5,24 @@ from __future__ import annotations
 import ast
 import copy
 import itertools
+import math
 from collections.abc import Iterator
 
 import torch
 
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, anew, remedy, source_of
-from backsight.diagnosis.evidence.custom import applied, body_of, definition, elements, every_applied, returned
+from backsight.diagnosis.evidence.custom import Applied, applied, body_of, definition, elements, every_applied, returned
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import listed, shown
+from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, is_class
-from backsight.source import Body, calls_of, function_at, only, statement_at
+from backsight.source import Body, Place, calls_of, function_at, only, statement_at
 from backsight.source.bindings import spots
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
 from backsight.source.changes import changed_names
 from backsight.source.cut_rules import rule_of
 from backsight.source.definitions import gathers, values_of
-from backsight.source.edits import OR, on_line, put, without_marks, write
+from backsight.source.edits import OR, change, on_line, put, without_marks, write
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten, simple
@@ -30,8 +32,9 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, method
 from backsight.story.files import user_files
 from backsight.story.fixes import removed
-from backsight.story.memory import is_module
+from backsight.story.memory import is_module, is_tensor, shape_of
 from backsight.story.sections import undecorated
+from backsight.tape import forward_class
 
 
 @remedy(r"marked as dirty during the forward method were not returned")
@@ -364,3 +367,72 @@ def _called_class(level: Level, node: ast.expr) -> type | None:
     held = value_of(level, node.func) if isinstance(node, ast.Call) else value_of(level, node)
     cls = held if is_class(held) else type(held)
     return cls if isinstance(cls, type) and issubclass(cls, torch.autograd.Function) else None
+
+
+@remedy(r"shape '\[(?P<due>[\d, ]*)\]' is invalid for input of size (?P<size>\d+)")
+def _of_picked_entries(found: Refusal, match: Match) -> Remedy | None:
+    """It has as many entries as the output, and is to have the shape of an argument."""
+    node, call, level = next(iter(found.level.variables.values()), None), found.expression, found.level
+    cls, receiver = forward_class(type(node)) if found.is_custom else None, found.receiver
+    if cls is None or not isinstance(call, ast.Call) or receiver is None or level.body is None:
+        return None
+    function, size = Applied(node, cls), int(match["size"])
+    due = tuple(int(each) for each in match["due"].split(","))
+    name = only(name for name, shape in function.shapes.items() if shape == due)
+    if name is None or size not in map(math.prod, function.outputs):
+        return None
+    read, count = level.body.text(receiver), math.prod(due)
+    needs: Fact = f"{name} has {count} entries, each with a gradient of its own; {read} has the {size} of the output."
+    shape = ", ".join(level.body.text(each) for each in call.args)
+    place, index = _picked(function, name, due) or (None, "")
+    held = level.value(index)
+    if place is None or not is_tensor(held) or call.keywords:
+        return Remedy(f"Compute a gradient for each entry of {name}.", (needs,))
+    if held.dtype == torch.bool and shape_of(held) == due:
+        new = f"{simple(read)}.new_zeros({shape}).masked_scatter({index}, {read})"
+    elif held.dtype == torch.int64 and shape_of(held) == (size,):
+        flat = read if shape_of(value_of(level, receiver)) == (size,) else f"{simple(read)}.reshape(-1)"
+        new = f"{simple(read)}.new_zeros({shape}).view(-1).index_add_(0, {index}, {flat}).view({shape})"
+    else:
+        return Remedy(f"Compute a gradient for each entry of {name}.", (needs,))
+    line = rewritten(level.body, level.statement, {call: new}) if level.statement is not None else ""
+    return Remedy(
+        f"Put it into zeros of the shape of {name}, at the entries that {index} picks: "
+        f"{on_line(level.place, line) if line else f'`{new}`'}.",
+        (needs, shown(place, f"picks {size} entries of {name}, and the gradient of the others is 0.", "read")),
+    )
+
+
+def _picked(function: Applied, name: str, due: tuple[int, ...]) -> tuple[Place, str] | None:
+    """The statement of forward that picks what it returns out of an argument, and the index: `x[mask]`."""
+    body = body_of(function.cls, "forward")
+    every = [value for each in returned(body) for value in elements(each)] if body is not None else []
+    picked = _meant(body, every[0]) if body is not None and len(every) == 1 else None
+    index = dotted(picked.slice) if isinstance(picked, ast.Subscript) else None
+    if body is None or not isinstance(picked, ast.Subscript) or index is None:
+        return None
+    whole = _meant(body, picked.value) if dotted(picked.value) != name else picked.value
+    receiver, method = callee(whole) if isinstance(whole, ast.Call) else (None, "")
+    is_flat = method in ("reshape", "view", "flatten", "ravel") and isinstance(whole, ast.Call) and len(whole.args) < 2
+    if dotted(whole) != name and not (is_flat and dotted(receiver) == name):
+        return None
+    statement = statement_at(body, picked.lineno, picked.col_offset)
+    return (body.place(statement), index) if statement is not None else None
+
+
+def _meant(body: Body, value: ast.expr) -> ast.expr | None:
+    """What a variable has been given, by the only statement that gives it a value; any other expression itself."""
+    name = dotted(value)
+    return only(values_of(body, name, value.lineno)) if name else value
+
+
+@remedy(r"Cannot use both regular backward hooks and full backward hooks")
+def _two_kinds_of_hooks(found: Refusal, match: Match) -> Remedy:
+    old, new = ".register_backward_hook(", ".register_full_backward_hook("
+    calls = calls_of(*user_files(found.failure))
+    places = dict.fromkeys(body.place(each) for body, each, call in calls if f".{callee(call)[1]}(" == old)
+    edits = "".join(str(change(each, old, new)) for each in places if each.last == each.line)
+    return Remedy(
+        f"Register all hooks of {found.module_name or 'module'} with register_full_backward_hook(){edits}: "
+        "register_backward_hook() is deprecated, and both cannot be on one module."
+    )

@@ -1,27 +1,120 @@
-"""A scheduler is told to resume, with an optimizer that no scheduler has seen."""
+"""Remedies for what makes an optimizer, a scheduler or their state: arguments that do not go together, other groups."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
 from types import CodeType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
+from backsight.diagnosis.errors.optimizer_state import made_at
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, assignments, calls_of, only, statement_at, statements_of
 from backsight.source.bindings import assigned
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword
-from backsight.source.edits import OR, on_line, put, write
-from backsight.source.rewriting import rewritten
+from backsight.source.edits import OR, Edit, on_line, put, write
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Level
 from backsight.story.files import user_files
+from backsight.story.fixes import removed
 from backsight.story.handed import handed
+
+
+@remedy(r"`fused` and `foreach` cannot be")
+def _one_implementation(found: Refusal, match: Match) -> Remedy:
+    return Remedy(f"Leave out foreach=True{_without(found, 'foreach')}: fused=True is the faster of the two.")
+
+
+@remedy(r"`fused=True` requires all the params")
+def _fused_elsewhere(found: Refusal, match: Match) -> Remedy:
+    return Remedy(
+        f"Leave out fused=True{_without(found, 'fused')}, {OR}or move the model to a device in floating point before "
+        "the optimizer is made."
+    )
+
+
+@remedy(r"fused.* does not support .?differentiable")
+def _fused_and_differentiable(found: Refusal, match: Match) -> Remedy:
+    one, other = (_without(found, name) for name in ("differentiable", "fused"))
+    return Remedy(f"Leave out one of fused=True and differentiable=True{one}{OR}{other}.")
+
+
+@remedy(r"as a Tensor is not supported for capturable=False")
+def _rate_as_a_number(found: Refusal, match: Match) -> Remedy:
+    call, body, statement = _call(found, "lr"), found.level.body, found.level.statement
+    rate = keyword(call, "lr") if call is not None else None
+    new, text = "", "lr"
+    if body is not None and statement is not None and rate is not None:
+        text = body.text(rate)
+        new = rewritten(body, statement, {rate: f"{simple(text)}.item()"})
+    number = write(found.level.place, new) if new else ""
+    return Remedy(f"Pass a number, lr.item(){number}, {OR}or leave out foreach=True{_without(found, 'foreach')}.")
+
+
+def _call(found: Refusal, name: str) -> ast.Call | None:
+    """The call of the failing statement that is given an argument by this name."""
+    return next((each for each in calls_in(found.level.statement) if keyword(each, name) is not None), None)
+
+
+def _without(found: Refusal, name: str) -> Edit | str:
+    """The failing statement without an argument."""
+    call, body, statement = _call(found, name), found.level.body, found.level.statement
+    if call is None or body is None or statement is None or any(each.arg is None for each in call.keywords):
+        return ""
+    kept = [f"{each.arg}={body.text(each.value)}" for each in call.keywords if each.arg != name]
+    given = ", ".join([*map(body.text, call.args), *kept])
+    new = rewritten(body, statement, {call: f"{body.text(call.func)}({given})"})
+    return write(found.level.place, new) if new else ""
+
+
+@remedy(r"parameter group that doesn't match the size of optimizer's group|different number of parameter groups")
+def _state_of_others(found: Refusal, match: Match) -> Remedy | None:
+    """The state of an optimizer was saved for other parameters than this one has."""
+    below = found.below[-1].variables if found.below else {}
+    sizes = [_lengths(below, "saved_groups"), _lengths(below, "groups")]
+    if not all(sizes) or found.level.statement is None:
+        return None
+    built = made_at(found)
+    where = f" on line {built.line}" if built is not None else ""
+    return Remedy(
+        f"It was saved with {_groups(sizes[0])}{_settings(below)}, and this optimizer has {_groups(sizes[1])}. "
+        f"To go on with the old state, make the optimizer{where} over the same parameters in the same groups, in the "
+        f"same order. {OR}To train other parameters from here, start with a new state: {removed(found.level.place)}.",
+        (shown(built, f"makes it with {_groups(sizes[1])}."),) if built is not None else (),
+        built,
+    )
+
+
+def _settings(variables: Any) -> str:
+    """The settings in which the saved groups differ, which tell them from each other."""
+    saved = [each for each in variables["saved_groups"] if isinstance(each, dict)]
+    plain = {key: [each.get(key) for each in saved] for key in saved[0]}
+    told = [
+        f"{key} {listed([*map(str, values)], 6)}"
+        for key, values in plain.items()
+        if all(type(each) in (int, float) for each in values) and len(set(values)) > 1
+    ]
+    return f" ({'; '.join(told)})" if told else ""
+
+
+def _lengths(variables: Any, name: str) -> list[int]:
+    """The number of parameters in each group of an optimizer, or of its saved state."""
+    groups = variables.get(name)
+    if not isinstance(groups, list):
+        return []
+    return [len(each["params"]) for each in groups if isinstance(each, dict) and isinstance(each.get("params"), list)]
+
+
+def _groups(sizes: list[int]) -> str:
+    if len(sizes) == 1:
+        return counted(sizes[0], "parameter")
+    return f"{len(sizes)} groups of {listed([*map(str, sizes)], 6)} parameters"
 
 
 class _Argument(NamedTuple):
@@ -72,8 +165,7 @@ class _Unsaved(NamedTuple):
 
 
 def _unsaved(found: Refusal, name: str) -> _Unsaved | None:
-    """Where the program keeps the state of something beside the optimizer, `{"model": self.model.state_dict()}`, and
-    none of the optimizer anywhere."""
+    """Where the program keeps a state beside the optimizer's, `{"model": self.model.state_dict()}`, and not its own."""
     owner, _, attribute = name.rpartition(".")
     files = user_files(found.failure)
     states = [dotted(callee(call)[0]) or "" for _, _, call in calls_of(*files) if callee(call)[1] == "state_dict"]
