@@ -358,13 +358,13 @@ def probabilities(body: Body, text: str, dim: str, line: int) -> str:
     return text if known else f"torch.softmax({text}, dim={dim})"
 
 
-def with_flag(body: Body, statement: ast.stmt, call: ast.Call, flag: str) -> str:
-    """Return a statement that calls `autograd.grad` as it is with `create_graph=True`, or another flag."""
+def with_flag(body: Body, statement: ast.stmt, call: ast.Call, flag: str, value: str = "True") -> str:
+    """Return a statement that calls `autograd.grad` as it is with `create_graph=True`, or another keyword."""
     given = keyword(call, flag)
     if given is not None:
-        return rewritten(body, statement, {given: "True"})
+        return rewritten(body, statement, {given: value})
     text = body.text(call)
-    return rewritten(body, statement, {call: f"{text[:-1].rstrip(', ')}, {flag}=True)"}) if "…" not in text else ""
+    return rewritten(body, statement, {call: f"{text[:-1].rstrip(', ')}, {flag}={value})"}) if "…" not in text else ""
 
 
 def gathered(given: ast.expr | None, join: str = "stack") -> str | None:

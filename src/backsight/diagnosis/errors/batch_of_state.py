@@ -16,9 +16,9 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.source import Place, assignments, loop_facts, statement_at
 from backsight.source.bindings import parameters_of, uses
-from backsight.source.body import LOOPS, callee, calls_in, dotted, keyword, statements
+from backsight.source.body import LOOPS, callee, calls_in, dotted, statements
 from backsight.source.edits import OR, instead, put
-from backsight.source.rewriting import rewritten
+from backsight.story.attached import with_flag
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_tensor
@@ -120,14 +120,8 @@ def _last_batch(failure: Failure, rows: int, before: int) -> str:
             if made is None or outer.body is None:
                 continue
             for call in calls_in(made):
-                text = outer.body.text(call)
-                if not callee(call)[1].endswith("DataLoader") or "…" in text:
-                    continue
-                old = keyword(call, "drop_last")
-                change: dict[ast.expr, str] = (
-                    {old: "True"} if old is not None else {call: f"{text[:-1].rstrip(', ')}, drop_last=True)"}
-                )
-                line = rewritten(outer.body, made, change)
+                is_loader = callee(call)[1].endswith("DataLoader")
+                line = with_flag(outer.body, made, call, "drop_last") if is_loader else ""
                 if line:
                     edit = instead(outer.body, made, line)
                     return f"Leave out the last, smaller batch: on line {made.lineno}, write `{line}`{edit}."

@@ -82,12 +82,14 @@ class Kept(NamedTuple):
     @property
     def detached(self) -> str:
         """The statement that detaches it."""
-        if self.kind is dict:
-            return f"{self.path} = {{key: value.detach() for key, value in {self.path}.items()}}"
-        whole = f"{self.kind.__name__}(value.detach() for value in {self.path})"
-        if self.kind is list:
-            whole = f"[value.detach() for value in {self.path}]"
-        return f"{self.path} = {whole if self.kind in (list, tuple) else f'{self.path}.detach()'}"
+        return f"{self.path} = {_DETACHED.get(self.kind, '{0}.detach()').format(self.path)}"
+
+
+_DETACHED = {
+    dict: "{{key: value.detach() for key, value in {0}.items()}}",
+    list: "[value.detach() for value in {0}]",
+    tuple: "tuple(value.detach() for value in {0})",
+}
 
 
 def results_kept(level: Level, copied: str) -> list[Kept]:
@@ -123,7 +125,7 @@ def _is_users(value: object) -> bool:
     return is_user_class(class_dict(kind).get("__module__")) and method(kind, "__deepcopy__") is None
 
 
-def kept_as(failure: Failure, name: str, tensor: object) -> list[Kept]:
+def _kept_as(failure: Failure, name: str, tensor: object) -> list[Kept]:
     """What an assignment can detach of a tensor kept under a name: where its key is no code, its dict or list."""
     owner, _, attribute = name.rpartition(".")
     kind: type = torch.Tensor
@@ -136,7 +138,7 @@ def kept_as(failure: Failure, name: str, tensor: object) -> list[Kept]:
     return [Kept(owner, attribute, kind)] if code and kind is not type(None) else []
 
 
-def taken_out(failure: Failure, name: str) -> str:
+def _taken_out(failure: Failure, name: str) -> str:
     """How the only line that reads an entry of a dict takes it out, where its function empties the dict before."""
     attribute, found = name.rpartition("[")[0].rpartition(".")[2], list[tuple[Body, ast.stmt, ast.Subscript]]()
     every = [(body, each) for file in user_files(failure) for body in functions(file) for each in statements(body.node)]
@@ -158,7 +160,7 @@ def taken_out(failure: Failure, name: str) -> str:
     return f"Take it out where it is read: {on_line(body.place(statement), new)}" if new else ""
 
 
-def is_returned(failure: Failure, attribute: str) -> bool:
+def _is_returned(failure: Failure, attribute: str) -> bool:
     """Whether a function returns what an attribute of this name holds, so that a loss may be computed from it."""
     every = (each for file in user_files(failure) for body in functions(file) for each in statements(body.node))
     nodes = (node for each in every if isinstance(each, ast.Return) for node in expressions(each))
@@ -254,7 +256,7 @@ def fix_of_copy(refused: Refused, plain: str) -> str:
             f"no loss is computed from them there, {how}."
         )
     if owner:
-        kept = refused.kept or kept_as(refused.failure, refused.path, refused.tensor)
+        kept = refused.kept or _kept_as(refused.failure, refused.path, refused.tensor)
         beside = f"{attribute}_orig" if refused.is_pruned else ""
         before = detaching(refused.copied, kept, beside)
         edit = _put_above(refused, *detachments(refused.copied, kept, beside)) if before else ""
@@ -267,13 +269,16 @@ def fix_of_copy(refused: Refused, plain: str) -> str:
         detached = refused.filled[1] if refused.filled and refused.filled[1] else detached
         stored = refused.filled[0] if refused.filled and refused.filled[1] else refused.stored
         there = on_line(stored, detached) if stored and " = " in detached else detached
-        if refused.stored is not None and not _is_read(refused, attribute):
+        bodies = (body for file in user_files(refused.failure) for body in functions(file))
+        if refused.stored is not None and not any(_reads(body, attribute, to_detach=False) for body in bodies):
             other = f" {OR}Or d{before}" if before else ""
             return f"Store it detached, as no line of the program needs its graph: {there}.{other}"
-        if taken := taken_out(refused.failure, refused.name):
+        if taken := _taken_out(refused.failure, refused.name):
             return f"{taken}.{f' {OR}Or d{before}' if before else ''}"
         # What goes on from there would have no gradient.
-        on = refused.is_carried or _is_read_there(refused, attribute) or is_returned(refused.failure, attribute)
+        there_too = body_around(refused.stored.file, refused.stored.line) if refused.stored else None
+        on = refused.is_carried or _reads(there_too, attribute, to_detach=True)
+        on = on or _is_returned(refused.failure, attribute)
         if before and on:
             return f"D{before}"
         hedged = f"if no loss is computed from it there, store it detached: {there}."
@@ -322,35 +327,18 @@ def _held_together(refused: Refused) -> str:
     container, bracket, _ = refused.path.rpartition("[")
     value = refused.failure.user.value(container) if bracket and refused.failure.user else None
     held = list(dict.values(value)) if type(value) is dict else value if type(value) is list else []
-    if len(held) < 2 or not all(is_tensor(each) for each in held):
-        return ""
-    if type(value) is dict:
-        return f"{container} = {{key: value.detach() for key, value in {container}.items()}}"
-    return f"{container} = [value.detach() for value in {container}]"
+    several = len(held) > 1 and all(is_tensor(each) for each in held)
+    return f"{container} = {_DETACHED[type(value)].format(container)}" if several else ""
 
 
-def _is_read_there(refused: Refused, attribute: str) -> bool:
-    """Whether the function that stores an attribute reads it, too: `self.code = z; return self.code`."""
-    body = body_around(refused.stored.file, refused.stored.line) if refused.stored else None
+def _reads(body: Body | None, attribute: str, *, to_detach: bool) -> bool:
+    """Whether a function reads an attribute, or an entry of it; `to_detach`: that alone counts, too."""
     inside = [node for each in statements(body.node) for node in ast.walk(each)] if body else []
-    attribute = attribute.partition("[")[0]
-    filled = {id(n.value) for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)}
-    read = (n for n in inside if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load) and id(n) not in filled)
-    return any(each.attr == attribute for each in read)
-
-
-def _is_read(refused: Refused, attribute: str) -> bool:
-    """Whether any line of the user's files reads an attribute of this name, or an entry of it, but to detach it."""
-    held = attribute.partition("[")[0]
-    for body in (each for file in user_files(refused.failure) for each in functions(file)):
-        inside = [node for each in statements(body.node) for node in ast.walk(each)]
-        spared = {id(node.value) for node in inside if isinstance(node, ast.Attribute) and node.attr == "detach"}
-        spared |= {id(n.value) for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)}
-        for node in inside:
-            match node:
-                case ast.Attribute(attr=name, ctx=ast.Load()) if name == held and id(node) not in spared:
-                    return True
-    return False
+    spared = {id(n.value) for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)}
+    if not to_detach:
+        spared |= {id(n.value) for n in inside if isinstance(n, ast.Attribute) and n.attr == "detach"}
+    loads = (n for n in inside if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load) and id(n) not in spared)
+    return any(each.attr == attribute.partition("[")[0] for each in loads)
 
 
 def _detached(stored: Place | None, attribute: str) -> str:

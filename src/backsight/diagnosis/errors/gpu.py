@@ -24,6 +24,7 @@ from backsight.source.bindings import parameters_of
 from backsight.source.body import LOOPS, callee, calls_in, dotted, is_constant, keyword, statements
 from backsight.source.edits import Edit, put, write
 from backsight.source.rewriting import rewritten, simple
+from backsight.story.attached import with_flag
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of, message_of, of_error
 from backsight.story.files import calls_in_files
@@ -187,8 +188,7 @@ def _mended(each: Outside, value: int, name: str, text: str, line: Line) -> str:
         call = next((c for c in calls_in(statement) if callee(c)[1] == each.op), None)
         ignoring = f"ignore_index={value}"
         if body is not None and statement is not None and call is not None and keyword(call, "ignore_index") is None:
-            whole = body.text(call)
-            new = rewritten(body, statement, {call: f"{whole[:-1].rstrip(', ')}, {ignoring})"})
+            new = with_flag(body, statement, call, "ignore_index", str(value))
             ignoring, edit = new or ignoring, write(line.place, new) if new else ""
         return (
             f"If {value} stands for entries without a label, pass ignore_index: write `{ignoring}`{edit}. Otherwise "

@@ -10,18 +10,20 @@ import torch
 
 from backsight.diagnosis.errors.devices import placed
 from backsight.diagnosis.errors.devices.operands import of_operands
-from backsight.diagnosis.errors.devices.owners import anew, is_known, moves, owner_of, spelled
+from backsight.diagnosis.errors.devices.owners import anew, is_known, made_as, moves, owner_of, spelled
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.errors.remedies.remedy import without_arguments
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, listed, shown
 from backsight.naming.plain import class_name
-from backsight.source import Place, assignments, only, read_at
-from backsight.source.body import Body, body_around, callee, calls_in, is_constant, keyword, statements
+from backsight.source import Place, only, parsed, read_at
+from backsight.source.body import Body, callee, calls_in, is_constant, keyword, statements
 from backsight.source.edits import OR, Edit, write
 from backsight.source.edits import move as moving
 from backsight.source.rewriting import rewritten, simple
+from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, message_of
 from backsight.story.files import calls_in_files
 from backsight.story.memory import is_tensor
@@ -60,19 +62,20 @@ def devices(failure: Failure, match: re.Match[str]) -> Finding:
     """Say which tensor is not where the others are, the line that made it, and how to move it."""
     said = match.groupdict()
     if said.get("wanted"):
-        return of_generator(failure, str(said["wanted"]), str(said["found"]))
+        return _of_generator(failure, str(said["wanted"]), str(said["found"]))
     if said.get("pinned"):
-        return of_loader(failure)
+        return _of_loader(failure)
     if said.get("numpy"):
-        return of_numpy(failure, str(said["numpy"]))
-    return of_state(failure) or of_operands(failure, said.get("indexed"))
+        return _of_numpy(failure, str(said["numpy"]))
+    return _of_state(failure) or of_operands(failure, said.get("indexed"))
 
 
-def of_generator(failure: Failure, wanted: str, found: str) -> Finding:
+def _of_generator(failure: Failure, wanted: str, found: str) -> Finding:
     """Explain random numbers on one device that are to be drawn by a generator of another."""
     level = failure.user
     text, device = _generator(level) if level else ("", "")
-    place = _made(failure, text) if text else None
+    generator = value_of(level, parsed(text)) if level and text else None
+    place = made_as(failure, text, generator) if generator is not None else None
     body, statement = read_at(place)
     call = next((each for each in calls_in(statement) if callee(each)[1] == "Generator"), None)
     here = level is not None and level.body is not None and body is not None and body.node is level.body.node
@@ -127,22 +130,7 @@ def _generator(level: Level) -> tuple[str, str]:
     return (named[0], "") if len(named) == 1 else ("", "")
 
 
-def _made(failure: Failure, text: str) -> Place | None:
-    """Where a name or an attribute got its value."""
-    for level in failure.users:
-        if places := assignments(level.body, text, before=level.line):
-            return places[-1]
-        owner, _, attribute = text.rpartition(".")
-        held = level.value(owner) if owner else None
-        for body in methods_of(type(held)) if held is not None else ():
-            if places := assignments(body, f"self.{attribute}"):
-                return places[-1]
-    outer = body_around(failure.user.frame.f_code.co_filename, 1) if failure.user else None
-    places = assignments(outer, text) if outer else ()
-    return places[-1] if places else None
-
-
-def of_loader(failure: Failure) -> Finding:
+def _of_loader(failure: Failure) -> Finding:
     """Explain a DataLoader that is to pin samples which are not in the memory of the CPU."""
     sample = next((v for each in reversed(failure.levels) for v in each.variables.values() if is_tensor(v)), None)
     iterator = next(
@@ -175,12 +163,8 @@ def _pinning(failure: Failure) -> Iterator[Place]:
 def _unpinned(failure: Failure) -> Edit | str:
     """The only statement that pins, without that."""
     pins = only(each for each in calls_in_files(failure) if keyword(each[2], "pin_memory") is not None)
-    if pins is None or any(each.arg is None for each in pins[2].keywords):
-        return ""
-    body, statement, call = pins
-    kept = [f"{each.arg}={body.text(each.value)}" for each in call.keywords if each.arg != "pin_memory"]
-    given = ", ".join([*map(body.text, call.args), *kept])
-    return _with_call(body, statement, call, f"{body.text(call.func)}({given})")
+    new = without_arguments(pins[0], pins[2], "pin_memory") if pins is not None else ""
+    return _with_call(*pins, new) if pins is not None and new else ""
 
 
 def _moving(dataset: object) -> Iterator[Place]:
@@ -198,12 +182,12 @@ def _moves(body: Body, call: ast.Call) -> bool:
     return name == "cuda" or (name == "to" and bool(call.args) and "device" in body.text(call.args[0]).lower())
 
 
-def of_numpy(failure: Failure, device: str) -> Finding:
+def _of_numpy(failure: Failure, device: str) -> Finding:
     """Explain a tensor of an accelerator that NumPy is to read."""
     level = failure.user
     refusal = Refusal(failure, level) if level else None
-    named = [(text, each) for text, each in refusal.tensors if placed.device_of(each).type != "cpu"] if refusal else []
-    text, tensor = named[0] if named else ("", None)
+    named = ((text, each) for text, each in refusal.tensors if placed.device_of(each).type != "cpu") if refusal else ()
+    text, tensor = next(iter(named), ("", None))
     called = _receiver(level) if level else ""
     text = called or text
     detach = ".detach()" if is_tensor(tensor) and tensor.requires_grad else ""
@@ -230,7 +214,7 @@ def _receiver(level: Level) -> str:
     return ""
 
 
-def of_state(failure: Failure) -> Finding | None:
+def _of_state(failure: Failure) -> Finding | None:
     """Explain a step of an optimizer whose state is not where its parameters are; None for any other failure."""
     held = (each.variables.get("self") for each in reversed(failure.levels))
     optimizer = next((each for each in held if isinstance(each, torch.optim.Optimizer)), None)

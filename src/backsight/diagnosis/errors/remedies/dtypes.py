@@ -21,6 +21,7 @@ from backsight.source.bindings import parameters_of
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.edits import OR, on_line, put, write
 from backsight.source.rewriting import rewritten, simple
+from backsight.story.attached import with_flag
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, around_engine
 from backsight.story.memory import is_module, is_tensor, needs_gradient, storage_of
@@ -53,7 +54,7 @@ def _made_without_dtype(found: Refusal, match: Match) -> Remedy | None:
         )
         known |= text.split(".")[0] in parameters_of(body.node)
         what = body.text(call.func)
-        line = rewritten(body, statement, {call: f"{body.text(call)[:-1].rstrip(', ')}, dtype={text}.dtype)"})
+        line = with_flag(body, statement, call, "dtype", f"{text}.dtype")
         if not known:
             reads = {node: f"{text}.float()" for node in expressions(failing) if body.text(node) == text}
             line, statement = rewritten(body, failing, reads), failing

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from backsight.diagnosis.errors.optimizer_state import made_at
-from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
+from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, without_arguments
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.wording import counted, listed, shown
@@ -65,11 +65,8 @@ def _call(found: Refusal, name: str) -> ast.Call | None:
 def _without(found: Refusal, name: str) -> Edit | str:
     """The failing statement without an argument."""
     call, body, statement = _call(found, name), found.level.body, found.level.statement
-    if call is None or body is None or statement is None or any(each.arg is None for each in call.keywords):
-        return ""
-    kept = [f"{each.arg}={body.text(each.value)}" for each in call.keywords if each.arg != name]
-    given = ", ".join([*map(body.text, call.args), *kept])
-    new = rewritten(body, statement, {call: f"{body.text(call.func)}({given})"})
+    text = without_arguments(body, call, name) if call is not None and body is not None else ""
+    new = rewritten(body, statement, {call: text}) if text and call and body and statement else ""
     return write(found.level.place, new) if new else ""
 
 

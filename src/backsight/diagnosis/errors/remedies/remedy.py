@@ -48,6 +48,14 @@ def anew(body: Body, statement: ast.stmt, new: str) -> Edit:
     return change(place, body.lines[statement.lineno - 1].strip(), new) if is_part else write(place, new)
 
 
+def without_arguments(body: Body, call: ast.Call, *names: str) -> str:
+    """A call without some of its arguments; empty where it unpacks others."""
+    if any(each.arg is None for each in call.keywords):
+        return ""
+    kept = [f"{each.arg}={body.text(each.value)}" for each in call.keywords if each.arg not in names]
+    return f"{body.text(call.func)}({', '.join([*map(body.text, call.args), *kept])})"
+
+
 def source_of(level: Level, node: ast.expr) -> Body | None:
     """The function that an expression stands for: a lambda, a name, a method, a module's forward."""
     if isinstance(node, ast.Lambda):
