@@ -6,7 +6,8 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -16,9 +17,9 @@ from backsight.diagnosis.errors.weights_made import as_parameters, assigned_at, 
 from backsight.diagnosis.evidence.exhausted import ONCE, exhausted
 from backsight.diagnosis.evidence.unbuilt import Unbuilt, unbuilt
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, described, listed, shown
+from backsight.diagnosis.wording import counted, described, failing, if_known, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.naming.plain import class_dict, class_name, inherits, is_class, mro, namespace
+from backsight.naming.plain import class_name, inherits, is_class, namespace
 from backsight.source import assignments, loop_facts, read_at, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
@@ -26,7 +27,7 @@ from backsight.source.definitions import FILLING, values_of
 from backsight.source.edits import change, instead, lines_of, move, put, write
 from backsight.source.freezing import freezing_of, freezings
 from backsight.story.evaluated import value_of
-from backsight.story.failure import Failure, Level
+from backsight.story.failure import Failure, Level, method
 from backsight.story.files import user_files
 from backsight.story.injected import injected
 from backsight.story.memory import is_leaf, is_module, is_tensor, needs_gradient
@@ -87,12 +88,10 @@ Cause = Callable[[Given], "Finding | None"]
 def empty_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
     """Say why there is nothing in what the optimizer was given."""
     given = _given(failure)
-    for cause in CAUSES if given is not None else ():
-        if given is not None and (finding := cause(given)) is not None:
-            return finding
-    if (finding := _kept(failure)) is not None:
+    causes = (cause(given) for cause in CAUSES) if given is not None else ()
+    if (finding := next(filter(None, causes), None) or _kept(failure)) is not None:
         return finding
-    where = (given.asked,) if given else (shown(failure.user.place, "leads to it."),) if failure.user else ()
+    where = (given.asked,) if given else failing(failure, "leads to it.")
     return explanation(
         f"{given.text if given else 'The list of parameters'} is empty: there is nothing to optimize.",
         where,
@@ -104,8 +103,7 @@ def empty_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
 
 def _kept(failure: Failure) -> Finding | None:
     """An iterator that something keeps, `partial(Adam, model.parameters())`, and that an earlier call went through."""
-    found, user = exhausted(failure), failure.user
-    if found is None or user is None:
+    if failure.user is None or (found := exhausted(failure)) is None:
         return None
     holds = f"{found.holder} {'holds' if found.is_of_partial else 'is'}"
     mended = ""
@@ -118,8 +116,8 @@ def _kept(failure: Failure) -> Finding | None:
         if found.sure
         else f"{holds} a {found.kind} that is empty or already exhausted: it can be iterated only once.",
         (
-            *([shown(found.made, f"creates the {found.kind} once.")] if found.made else []),
-            shown(user.place, "gives it to an optimizer; nothing is left in it."),
+            if_known(found.made, f"creates the {found.kind} once."),
+            *failing(failure, "gives it to an optimizer; nothing is left in it."),
         ),
         f"Make a list of it: {mended or 'list(...) where it is made'}.",
         source=str(found.made) if found.made else failure.source,
@@ -150,10 +148,8 @@ def _given(failure: Failure) -> Given | None:
 
 def _is_called_by(failure: Failure) -> bool:
     """Whether the user's own statement makes the optimizer, and no library that it calls."""
-    at = next((k for k, each in enumerate(failure.levels) if each is failure.user), -1)
-    inner = failure.levels[at + 1] if 0 <= at < len(failure.levels) - 1 else None
-    made = inner.variables.get("self") if inner else None
-    return inherits(type(made), (torch.optim.Optimizer,))
+    below = next((inner for level, inner in pairwise(failure.levels) if level is failure.user), None)
+    return below is not None and inherits(type(below.variables.get("self")), (torch.optim.Optimizer,))
 
 
 def _argument(level: Level, name: str, parameters: list[str], function: str) -> ast.expr | None:
@@ -182,9 +178,7 @@ def _makes_optimizer(level: Level, call: ast.Call) -> bool:
 
 def _lists_as_pytorch(module: torch.nn.Module) -> bool:
     """Whether its class leaves `parameters()` as PyTorch has it."""
-    names = ("parameters", "named_parameters")
-    own = {name: next((d[name] for c in mro(type(module)) if name in (d := class_dict(c))), None) for name in names}
-    return all(own[name] is class_dict(torch.nn.Module)[name] for name in names)
+    return all(method(type(module), name) is method(torch.nn.Module, name) for name in _LISTING)
 
 
 def used_up(given: Given) -> Finding | None:
@@ -213,7 +207,7 @@ def used_up(given: Given) -> Finding | None:
         (
             shown(made, f"creates the generator {name}."),
             shown(reading[-1], f"iterates over it{' in the iteration before' if last else ''}."),
-            *(() if last else (given.asked,)),
+            None if last else given.asked,
         ),
         f"Make a list of it: {mended}.",
         source=str(made),
@@ -272,7 +266,7 @@ def in_plain_container(given: Given) -> Finding | None:
             what = counted(_number(held), "module" if layers else "tensor")
             return explanation(
                 f"{owner}.{attribute} is a plain {kind}: {name}.parameters() does not see the {what} in it.",
-                (*((shown(place, f"makes a plain {kind}."),) if place else ()), given.asked),
+                (if_known(place, f"makes a plain {kind}."), given.asked),
                 f"Make it an {wanted}, and do the same for the containers inside it."
                 if nested
                 else f"Make it an {wanted}: {contained(attribute, place, wanted)}.",
@@ -281,22 +275,13 @@ def in_plain_container(given: Given) -> Finding | None:
     return None
 
 
-def plain_tensors(given: Given) -> Finding | None:
-    """The model's weights are tensors, and no parameters."""
-    return _of_tensors(given, asked=True)
-
-
-def constants(given: Given) -> Finding | None:
-    """The model has tensors that do not even require grad."""
-    return _of_tensors(given, asked=False)
-
-
 def _above(given: Given, code: str) -> str:
     line = given.level.statement.lineno if given.level.statement else given.node.lineno
     return f"put `{code}` above line {line}{put(code, 'above', given.level.place)}"
 
 
-def _of_tensors(given: Given, *, asked: bool) -> Finding | None:
+def of_tensors(given: Given, *, asked: bool) -> Finding | None:
+    """The model's weights are tensors, and no parameters; `asked`: such as require grad."""
     for name, module in given.modules if not _have_parameters(given) else ():
         own = [(path, inner, *each) for path, inner in modules_in(module) for each in (namespace(inner) or {}).items()]
         learnt = [each for each in own if _may_learn(*each[2:], asked=asked)]
@@ -318,7 +303,7 @@ def _of_tensors(given: Given, *, asked: bool) -> Finding | None:
         what = them if asked else "what should be trained a parameter"
         return explanation(
             f"{listed(every, 4)} {plain}, and {name}.parameters() lists nn.Parameter only.",
-            (*((shown(place, f"assigns a {does}."),) if place else ()), given.asked),
+            (if_known(place, f"assigns a {does}."), given.asked),
             f"Make {what}: {as_parameters(given.level, [each[1:] for each in learnt])}.",
             source=str(place) if place else given.failure.source,
         )
@@ -441,9 +426,9 @@ def filled_later(given: Given) -> Finding | None:
 CAUSES: tuple[Cause, ...] = (
     too_early,
     in_plain_container,
-    plain_tensors,
+    partial(of_tensors, asked=True),
     made_later,
-    constants,
+    partial(of_tensors, asked=False),
     without_any,
     all_frozen,
     used_up,

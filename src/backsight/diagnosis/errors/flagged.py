@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import torch
 
+from backsight.diagnosis.errors.remedies.remedy import blocks_around
 from backsight.diagnosis.wording import listed
 from backsight.snapshot import survey
 from backsight.source import loop_facts, parsed
-from backsight.source.bindings import spots, target_names
+from backsight.source.bindings import target_names
 from backsight.source.body import callee, calls_in, dotted
 from backsight.source.edits import OR, instead, marks_of, on_line, put, write
 from backsight.source.rewriting import rewritten, simple
@@ -69,11 +70,8 @@ class Flag:
 def fix_of_flag(flag: Flag) -> str:
     """Return the fix: a new tensor under the name by which everybody reads it; where a module has registered it, a
     loop variable or a parameter of a function stands for it, another name alone would change nothing."""
-    body = flag.level.body
-    arms = (
-        [arm for each in spots(body.node) if each.node is flag.level.statement for arm, _ in each.arms] if body else []
-    )
-    loop = next((each for each in reversed(arms) if isinstance(each, ast.For) and _binds(each, flag.text)), None)
+    loops = (each for each in blocks_around(flag.level) if isinstance(each, ast.For))
+    loop = next((each for each in loops if flag.text in target_names(each.target)), None)
     if _is_registered(flag, loop):
         return _of_registered(flag, several=loop is not None)
     if loop is not None:
@@ -95,10 +93,6 @@ def fix_of_flag(flag: Flag) -> str:
             f"{OR}For its gradient in this graph: {flag.retained(flag.name)}."
         )
     return f"Detach it with {new} instead of {flag.statement}{flag.instead(new)}."
-
-
-def _binds(loop: ast.For, name: str) -> bool:
-    return name in target_names(loop.target)
 
 
 def _is_registered(flag: Flag, loop: ast.For | None) -> bool:

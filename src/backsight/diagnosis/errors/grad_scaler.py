@@ -14,7 +14,7 @@ from backsight.diagnosis.errors.scaler_half import half_precision
 from backsight.diagnosis.errors.scaler_skipped import clears_always, skipped
 from backsight.diagnosis.errors.scaler_unchecked import unchecked
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import if_known, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Body, Place, calls_of, loop_facts, parsed, statement_at
@@ -135,15 +135,11 @@ def _left_early(misused: Misused, here: Call, updates: Sequence[Call], title: st
         if not handled:
             leaves = f"leaves before line {update.place.line}, `{updated}`, so the next call fails."
         condition = next((arm for arm, _ in reversed(around) if isinstance(arm, ast.If)), None)
-        why = [shown(body.place(condition), "decides that this step is skipped.")] if condition else []
+        why = shown(body.place(condition), "decides that this step is skipped.") if condition else None
         return misused.told(
             title,
             found,
-            [
-                *([shown(misused.asked, f"calls {here.method}().")] if misused.asked else []),
-                *why,
-                shown(found, leaves),
-            ],
+            [if_known(misused.asked, f"calls {here.method}()."), why, shown(found, leaves)],
             f"{first[:1].upper()}{first[1:]}: each {here.method}() needs an update() before the next, also in a "
             f"skipped step.{same}",
             exact=len(every) == 1,

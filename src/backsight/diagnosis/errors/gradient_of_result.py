@@ -8,7 +8,7 @@ import re
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Made, Read, gradient_read, made, updated_by_hand
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, shown, tensor_of
+from backsight.diagnosis.wording import failing, if_known, shown, tensor_of
 from backsight.source import Place, read_at
 from backsight.source.body import dotted, statements
 from backsight.source.edits import OR, put, write
@@ -45,9 +45,9 @@ def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
     return explanation(
         f"{read.name}.grad is None: {read.name} is a non-leaf tensor, and backward() sets .grad on leaves only.",
         (
-            *([shown(origin.leaf, "creates a leaf: backward() sets its .grad.")] if origin and origin.leaf else []),
-            *([shown(origin.place, says)] if origin else []),
-            *([] if here else [shown(read.place, f"reads {read.text}.grad, which is None.")]),
+            if_known(origin.leaf if origin else None, "creates a leaf: backward() sets its .grad."),
+            if_known(origin.place if origin else None, says),
+            None if here else shown(read.place, f"reads {read.text}.grad, which is None."),
         ),
         fix,
         source=str(source),

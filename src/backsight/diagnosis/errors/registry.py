@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from backsight.diagnosis.finding import Finding, Severity
@@ -33,18 +33,19 @@ ERRORS: list[Known] = []
 
 def explanation(
     title: str,
-    evidence: tuple[Fact, ...] = (),
+    evidence: Iterable[Fact | None] = (),
     fix: str = "",
     source: str | None = None,
     *,
     exact: bool = True,
     harmless: bool = False,
 ) -> Finding:
-    """Return what an explanation has to say; its code and severity are those that it was entered with.
+    """Return what an explanation has to say, of the evidence what there is; its code is that it was entered with.
 
     harmless: whether nothing is lost; then it is a note.
     """
-    return Finding("", "note" if harmless else "error", title, evidence, fix, source, exact)
+    known = tuple(each for each in evidence if each is not None)
+    return Finding("", "note" if harmless else "error", title, known, fix, source, exact)
 
 
 def explains(

@@ -27,6 +27,7 @@ from backsight.story.failure import Level, around_engine
 from backsight.story.memory import is_module, is_tensor, needs_gradient, storage_of
 from backsight.story.sections import methods_of
 from backsight.tape import Node, registered
+from backsight.tape.rows import dtype_name
 from backsight.tracing import current
 
 CASTS = {torch.float32: "float", torch.float64: "double", torch.float16: "half", torch.bfloat16: "bfloat16"}
@@ -43,19 +44,17 @@ def _made_without_dtype(found: Refusal, match: Match) -> Remedy | None:
     low = [(text, each) for text, each in found.tensors if each.dtype in _HALVES and simple(text) == text]
     if body is None or failing is None or not low or found.is_custom:
         return None
-    text, of = low[0][0], str(low[0][1].dtype).removeprefix("torch.")
+    text, of = low[0][0], dtype_name(low[0][1].dtype)
     plain = [name for name, each in found.tensors if each.dtype == torch.float32 and not needs_gradient(each)]
-    for statement in (failing, *(_assigning(body, name, level.line) for name in plain)):
+    made = [place for name in plain for place in assignments(body, name, before=level.line)[-1:]]
+    for statement in (failing, *(statement_at(body, *each.position) for each in made)):
         call = next(filter(_is_plain_factory, calls_in(statement)), None)
         if statement is None or call is None:
             continue
-        known = statement is failing or any(
-            each.lineno < statement.lineno and text in _targets(each) for each in statements(body.node)
-        )
-        known |= text.split(".")[0] in parameters_of(body.node)
+        known = statement is failing or text.split(".")[0] in parameters_of(body.node)
         what = body.text(call.func)
         line = with_flag(body, statement, call, "dtype", f"{text}.dtype")
-        if not known:
+        if not known and not assignments(body, text, before=statement.lineno):
             reads = {node: f"{text}.float()" for node in expressions(failing) if body.text(node) == text}
             line, statement = rewritten(body, failing, reads), failing
         if line:
@@ -65,12 +64,6 @@ def _made_without_dtype(found: Refusal, match: Match) -> Remedy | None:
                 place=body.place(statement),
             )
     return None
-
-
-def _assigning(body: Body, name: str, line: int) -> ast.stmt | None:
-    """The last statement above a line that gives a name its value."""
-    found = [each for each in statements(body.node) if each.lineno < line and name in _targets(each)]
-    return found[-1] if found else None
 
 
 def _is_plain_factory(call: ast.Call) -> bool:
@@ -89,11 +82,16 @@ def _other_dtype(found: Refusal, match: Match) -> Remedy | None:
     odd = [each for _, each in found.tensors if each.dtype != weight.dtype and each.is_floating_point()]
     if not odd or any(needs_gradient(each) for each in odd):
         return None
-    casts = (cast_at(level, odd, CASTS[weight.dtype]) for level in reversed(found.failure.users))
-    return next((each for each in casts if each is not None), None)
+    return _cast_above(found, odd, weight.dtype)
 
 
-def cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
+def _cast_above(found: Refusal, odd: list[torch.Tensor], dtype: torch.dtype) -> Remedy | None:
+    """Where a function that still runs gives variables these tensors, the outermost that does."""
+    casts = (_cast_at(level, odd, CASTS[dtype]) for level in reversed(found.failure.users)) if dtype in CASTS else ()
+    return next(filter(None, casts), None)
+
+
+def _cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
     """Where a loop or an assignment gives variables these tensors: what to put below it."""
     tensor = odd[0]
     names = [name for name, value in level.variables.items() if value is tensor]
@@ -112,7 +110,7 @@ def cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
             where = f"below line {each.end_lineno or each.lineno}, put"
         else:
             continue
-        dtype = str(tensor.dtype).removeprefix("torch.")
+        dtype = dtype_name(tensor.dtype)
         by = ", as NumPy's numbers are" if tensor.dtype == torch.float64 else ""
         return Remedy(
             f"{listed(alike, 3)} {'is' if len(alike) == 1 else 'are'} {dtype}{by}: {where} `{line}`"
@@ -127,9 +125,8 @@ def _targets(statement: ast.stmt) -> list[str]:
     """The names that a loop or an assignment gives a value to, those of a tuple in their order."""
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     targets = [statement.target] if isinstance(statement, ast.For) else targets
-    inside = (node for each in targets for node in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each]))
-    flat = (node for each in inside for node in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each]))
-    return [each.id for each in flat if isinstance(each, ast.Name)]
+    names = (node for each in targets for node in ast.walk(each) if isinstance(node, ast.Name))
+    return [each.id for each in names if isinstance(each.ctx, ast.Store)]
 
 
 class _Given(NamedTuple):
@@ -155,7 +152,7 @@ def _of_two_dtypes(found: Refusal, match: Match) -> Remedy | None:
     nodes = [node for node in expressions(statement) if text and dotted(node) == text]
     new = rewritten(body, statement, {nodes[0]: f"{text}.to({to})"}) if body and statement and len(nodes) == 1 else ""
     how = on_line(place, new) if new and place else f"{text or name}.to({to})"
-    above = _cast_above(found, given) if not text else None
+    above = _cast_above(found, [given.other], given.kept.dtype) if not text else None
     if above is not None:
         return Remedy(
             f"The backward of this operation needs one dtype. {above.fix}", (*took, *above.evidence), above.place
@@ -201,24 +198,13 @@ def _kept_in(found: Refusal, name: str, tensor: torch.Tensor) -> Remedy | None:
     if not new:
         return None
     evidence = shown(place, f"makes {told}, from which {name} has its dtype.", "read")
-    return Remedy(
-        f"make {owner}.{attribute} {str(usual).removeprefix('torch.')}: {on_line(place, new)}.",
-        (evidence,),
-    )
+    return Remedy(f"make {owner}.{attribute} {dtype_name(usual)}: {on_line(place, new)}.", (evidence,))
 
 
 def _tensors_of(value: object) -> Sequence[tuple[str, torch.Tensor]]:
     """The tensors that an object of the program keeps as attributes, buffers among them."""
     inside = {**(namespace(value) or {}), **(registered(value, "_buffers") if is_module(value) else {})}
     return () if is_tensor(value) else [(name, each) for name, each in inside.items() if is_tensor(each)]
-
-
-def _cast_above(found: Refusal, given: _Given) -> Remedy | None:
-    """Where a function that still runs got the tensor, as that of the operation has returned."""
-    if given.kept.dtype not in CASTS:
-        return None
-    casts = (cast_at(level, [given.other], CASTS[given.kept.dtype]) for level in reversed(found.failure.users))
-    return next((each for each in casts if each is not None), None)
 
 
 def _told(name: str, tensor: torch.Tensor) -> str:
@@ -244,7 +230,8 @@ def _place(found: Refusal, given: _Given) -> Place | None:
     if watch is not None and (line := watch.line_of(given.node)) is not None:
         return line.place
     for level in found.failure.users:
-        for each in _on_the_way(level):
+        behind = ancestors(level.body, level.receiver, level.line) if level.receiver else {}
+        for each in (place for made in behind.values() for place in made.bound):
             statement = statement_at(level.body, *each.position)
             held = [value_of(level, node) for node in expressions(statement)]
             if all(any(_is_same(value, each) for value in held) for each in (given.other, given.kept)):
@@ -252,15 +239,9 @@ def _place(found: Refusal, given: _Given) -> Place | None:
     return None
 
 
-def _on_the_way(level: Level) -> Iterator[Place]:
-    if level.body is not None and level.receiver:
-        for each in ancestors(level.body, level.receiver, level.line).values():
-            yield from each.bound
-
-
 def _is_same(value: object, tensor: torch.Tensor) -> bool:
     """Whether a value is a tensor, or what that is detached from."""
-    if value is tensor or not is_tensor(value) or storage_of(value) is None or storage_of(value) != storage_of(tensor):
+    if value is tensor or not is_tensor(value) or not storage_of(value) == storage_of(tensor) is not None:
         return value is tensor
     return (value.dtype, value.shape, value.stride()) == (tensor.dtype, tensor.shape, tensor.stride())
 
@@ -269,10 +250,8 @@ def _called(found: Refusal, body: Body | None, statement: ast.stmt | None, tenso
     """What a statement calls a tensor, if its function still runs."""
     for level in found.failure.users:
         if body is not None and level.body is not None and level.body.node is body.node:
-            return next(
-                (name for n in expressions(statement) if (name := dotted(n)) and _is_same(value_of(level, n), tensor)),
-                "",
-            )
+            names = ((dotted(node), value_of(level, node)) for node in expressions(statement))
+            return next((name for name, value in names if name and _is_same(value, tensor)), "")
     return ""
 
 
@@ -307,8 +286,8 @@ def _into_integers(found: Refusal, match: Match) -> Remedy | None:
         if not is_tensor(into) or not any(into is each for _, each in whole):
             return None
         return Remedy(
-            f"{text} holds {_kind(into)}, and cannot take other numbers in place: make it floating point where it is "
-            "created."
+            f"{text} holds {dtype_name(into.dtype)}, and cannot take other numbers in place: make it floating point "
+            "where it is created."
         )
     given = found.below[-1].variables if found.below else {}
     target, scores = given.get("target"), given.get("input")
@@ -320,8 +299,4 @@ def _into_integers(found: Refusal, match: Match) -> Remedy | None:
     line = rewritten(body, statement, {read[0]: cast}) if len(read) == 1 else ""
     loss = found.below[-1].frame.f_code.co_name
     how = f": {on_line(found.level.place, line)}" if line else ""
-    return Remedy(f"{loss}() needs a target in floating point, and {name} holds {_kind(target)}{how}.")
-
-
-def _kind(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
+    return Remedy(f"{loss}() needs a target in floating point, and {name} holds {dtype_name(target.dtype)}{how}.")

@@ -6,18 +6,16 @@ import ast
 import copy
 import itertools
 import math
-from collections.abc import Iterator
 
 import torch
 
-from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, anew, remedy, source_of
+from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, anew, contexts, remedy, source_of
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, definition, elements, every_applied, returned
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, is_class
 from backsight.source import Body, Place, calls_of, function_at, only, statement_at
-from backsight.source.bindings import spots
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
 from backsight.source.changes import changed_names
 from backsight.source.cut_rules import rule_of
@@ -126,7 +124,7 @@ def _hook_of_leaves(found: Refusal, match: Match) -> Remedy | None:
 def _packing(found: Refusal, match: Match) -> Remedy | None:
     """The pack hook of saved_tensors_hooks, and its statement that works in place."""
     for level in found.failure.users:
-        for call in _contexts(level):
+        for _, call in contexts(level):
             if callee(call)[1] != "saved_tensors_hooks" or not call.args or level.body is None:
                 continue
             body = source_of(level, call.args[0])
@@ -143,14 +141,6 @@ def _packing(found: Refusal, match: Match) -> Remedy | None:
                     place,
                 )
     return None
-
-
-def _contexts(level: Level) -> Iterator[ast.Call]:
-    """The calls in the `with` statements around a level's line."""
-    around = next((s.arms for s in spots(level.body.node) if s.node is level.statement), ()) if level.body else ()
-    for arm, _ in around:
-        if isinstance(arm, ast.With):
-            yield from (item.context_expr for item in arm.items if isinstance(item.context_expr, ast.Call))
 
 
 def _without_underscore(body: Body, statement: ast.stmt) -> str:

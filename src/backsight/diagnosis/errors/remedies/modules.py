@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 
 import torch
 
-from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, anew, remedy
+from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, anew, contexts, remedy
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.wording import a_kind, described, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, calls_of, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import parameters_of, spots, uses
+from backsight.source.bindings import parameters_of, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
 from backsight.source.edits import OR, Edit, on_line, unwrap, write
 from backsight.source.rewriting import rewritten, simple
@@ -24,6 +24,7 @@ from backsight.story.failure import Level
 from backsight.story.files import calls_in_files
 from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
 from backsight.tape import registered
+from backsight.tape.rows import dtype_name
 
 
 @remedy(r"Attempted to use an uninitialized parameter|trying to use .*Uninitialized")
@@ -87,40 +88,27 @@ _WIDEST = {"FLASH_ATTENTION": 256, "CUDNN_ATTENTION": 256}
 @remedy(r"No available kernel|No viable backend for scaled_dot_product_attention")
 def _no_kernel(found: Refusal, match: Match) -> Remedy | None:
     """Every kernel that `with sdpa_kernel(...)` allows refuses what it is given."""
-    for body, statement, call in _blocks(found):
-        given = call.args[0] if call.args else None
+    every_block = ((level.body, *each) for level in found.failure.users for each in contexts(level))
+    for body, statement, call in every_block:
+        given = call.args[0] if call.args and callee(call)[1] == "sdpa_kernel" else None
         every = given.elts if isinstance(given, ast.List | ast.Tuple) else [given] if given is not None else []
-        allowed = [each.attr for each in every if isinstance(each, ast.Attribute) and each.attr in _SPOKEN]
-        if given is None or not allowed or len(allowed) != len(every) or not isinstance(every[0], ast.Attribute):
+        known = [each for each in every if isinstance(each, ast.Attribute) and each.attr in _SPOKEN]
+        if body is None or given is None or not known or len(known) != len(every):
             continue
-        holder = body.text(every[0].value)
-        more = [f"{holder}.{name}" for name in _TAKE_ALL if name not in allowed]
-        written = ", ".join([*(body.text(each) for each in every), *more])
+        allowed, at = [each.attr for each in known], body.place(statement)
+        more = [f"{body.text(known[0].value)}.{name}" for name in _TAKE_ALL if name not in allowed]
+        written = ", ".join([*map(body.text, known), *more])
         line = rewritten(body, statement, {given: f"({written})" if isinstance(given, ast.Tuple) else f"[{written}]"})
-        kernels = f"only {listed([_SPOKEN[each] for each in allowed])}"
         reasons = list(_reasons(found, allowed))
-        at = body.place(statement)
         how = on_line(at, line) if line and more else f"on line {at.line}, allow more kernels"
         left = unwrap(at) if len(statement.items) == 1 else ""
         return Remedy(
-            f"Allow more kernels: {how}. {OR}Or remove this `with`{left}: PyTorch then takes the "
-            "fastest kernel that can."
+            f"Allow more kernels: {how}. {OR}Or remove this `with`{left}: PyTorch then takes the fastest kernel that can."
             + ("" if reasons else " The warnings of PyTorch above the traceback say why each of them refuses."),
-            (shown(body.place(statement), f"allows {kernels}."), *reasons),
-            body.place(statement),
+            (shown(at, f"allows only {listed([_SPOKEN[each] for each in allowed])}."), *reasons),
+            at,
         )
     return None
-
-
-def _blocks(found: Refusal) -> Iterator[tuple[Body, ast.With, ast.Call]]:
-    """The `with sdpa_kernel(...)` around the lines of the traceback, the innermost first."""
-    for level in found.failure.users:
-        around = next((s.arms for s in spots(level.body.node) if s.node is level.statement), ()) if level.body else ()
-        for arm, _ in reversed(around):
-            for item in arm.items if isinstance(arm, ast.With) else ():
-                call = item.context_expr
-                if level.body is not None and isinstance(call, ast.Call) and callee(call)[1] == "sdpa_kernel":
-                    yield level.body, arm, call  # type: ignore[misc]  # it is a With
 
 
 def _reasons(found: Refusal, allowed: list[str]) -> Iterator[Fact]:
@@ -138,8 +126,7 @@ def _reasons(found: Refusal, allowed: list[str]) -> Iterator[Fact]:
         elif name not in _WIDEST or not isinstance(query, torch.Tensor):
             continue
         elif query.dtype not in (torch.float16, torch.bfloat16):
-            dtype = str(query.dtype).removeprefix("torch.")
-            yield f"{spoken} takes float16 and bfloat16, and {ast.unparse(call.args[0])} is {dtype}."
+            yield f"{spoken} takes float16 and bfloat16, and {ast.unparse(call.args[0])} is {dtype_name(query.dtype)}."
         elif query.shape[-1] > _WIDEST[name]:
             yield f"{spoken} takes heads of at most {_WIDEST[name]} features, and here they have {query.shape[-1]}."
 

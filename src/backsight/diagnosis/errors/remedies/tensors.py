@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import torch
 
 from backsight.diagnosis.errors.copied import detaching, detachments, results_kept
-from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
+from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, blocks_around, remedy
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
@@ -18,7 +18,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Body, calls_of, statements_of
-from backsight.source.bindings import spots, targets
+from backsight.source.bindings import targets
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
 from backsight.source.edits import OR, on_line, put, remove, unwrap, wrap, write
 from backsight.source.imports import is_gradient_call
@@ -121,7 +121,7 @@ def _detached_view(found: Refusal, match: Match) -> Remedy | None:
     if receiver is None or body is None or statement is None:
         return None
     name = body.text(receiver)
-    loop = next((arm for s in spots(body.node) if s.node is statement for arm, _ in reversed(s.arms)), None)
+    loop = next(iter(blocks_around(found.level)), None)
     if isinstance(loop, ast.For) and dotted(loop.target) == name and (whole := dotted(loop.iter)):
         kind = "tuple(" if type(found.level.value(whole)) is tuple else "["
         end = ")" if kind == "tuple(" else "]"
