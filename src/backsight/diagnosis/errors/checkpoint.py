@@ -17,14 +17,14 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.unsteady import Unsteady, decided, draws, unsteady
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, shaped, shown
+from backsight.diagnosis.wording import a_kind, failing, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Place, function_at, read_at
 from backsight.source.body import callee, dotted, is_constant, keyword, statements
 from backsight.source.edits import on_line, put, write
 from backsight.source.rewriting import rewritten
-from backsight.story.failure import Failure, function_of, message_of
+from backsight.story.failure import Failure, function_of, message_of, owner_of
 from backsight.story.fixes import removed
 from backsight.story.memory import is_module, needs_gradient
 from backsight.story.sections import run_by, sections
@@ -139,16 +139,12 @@ def _name(failure: Failure, function: object) -> str:
         return str(run.__qualname__).rpartition("<locals>.")[2]
     if run is None or run is function:
         return name or getattr(run, "__name__", "") or "The checkpointed function"
-    kind = class_name(type(function))
-    article = "an" if kind[:1] in "AEIOU" else "a"
-    return f"{name} ({article} {kind})" if name else f"{article.capitalize()} {kind}"
+    kind = a_kind(class_name(type(function)))
+    return f"{name} ({kind})" if name else f"{kind[0].upper()}{kind[1:]}"
 
 
 def _cause(failure: Failure, function: object) -> Unsteady | None:
-    run = function_of(function)
-    owner = function if run is not function else None
-    if type(function).__name__ == "method":
-        owner = getattr(function, "__self__", None)
+    run, owner = function_of(function), owner_of(function)
     if run is None:
         return None
     every = ((keyword(call, "preserve_rng_state"), place) for call, place in _checkpointing(failure))
@@ -220,9 +216,6 @@ def _described(metadata: str) -> str:
     dims = "×".join(shape.group(1).replace(" ", "").split(",")) or "scalar"
     device = re.search(r"device\(type='(\w+)'", metadata)
     return f"{dtype.group(1)} of shape {dims}{f' on {device.group(1)}' if device else ''}"
-
-
-# Where the second run of a checkpointed function went another way than the first: the first tensor that differs.
 
 
 @dataclass(frozen=True)

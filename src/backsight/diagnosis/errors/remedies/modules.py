@@ -102,9 +102,10 @@ def _no_kernel(found: Refusal, match: Match) -> Remedy | None:
         reasons = list(_reasons(found, allowed))
         how = on_line(at, line) if line and more else f"on line {at.line}, allow more kernels"
         left = unwrap(at) if len(statement.items) == 1 else ""
+        why = "" if reasons else " The warnings of PyTorch above the traceback say why each of them refuses."
         return Remedy(
-            f"Allow more kernels: {how}. {OR}Or remove this `with`{left}: PyTorch then takes the fastest kernel that can."
-            + ("" if reasons else " The warnings of PyTorch above the traceback say why each of them refuses."),
+            f"Allow more kernels: {how}. {OR}Or remove this `with`{left}: PyTorch then takes the fastest kernel that "
+            f"can.{why}",
             (shown(at, f"allows only {listed([_SPOKEN[each] for each in allowed])}."), *reasons),
             at,
         )
@@ -190,9 +191,8 @@ def _set(statement: ast.stmt | None) -> tuple[str, ast.expr | None]:
         case ast.Assign(targets=[ast.Attribute() as target], value=value):
             return ast.unparse(target), value
         case ast.Expr(value=ast.Call(func=ast.Name(id="setattr"), args=[holder, name, value])):
-            return ast.unparse(holder) + (
-                f".{name.value!s}" if isinstance(name, ast.Constant) else ast.unparse(name)
-            ), value
+            attribute = f".{name.value!s}" if isinstance(name, ast.Constant) else ast.unparse(name)
+            return f"{ast.unparse(holder)}{attribute}", value
     return "", None
 
 
@@ -242,9 +242,8 @@ def _computed_from_itself(found: Refusal, match: Match) -> Remedy | None:
     owner = target.rpartition(".")[0]
     for each in after:
         changes: dict[ast.expr, str] = {node: name for node in expressions(each) if dotted(node) == target}
-        changes |= {
-            call: _with_weight(body, call, attribute, name) for call in calls_in(each) if dotted(call.func) == owner
-        }
+        running = (call for call in calls_in(each) if dotted(call.func) == owner)
+        changes |= {call: _with_weight(body, call, attribute, name) for call in running}
         if changes:
             new[each] = rewritten(body, each, changes) if all(changes.values()) else ""
             every[each] = changes
@@ -274,34 +273,30 @@ def _passed_on(
     """The edits that pass a variable to methods which read an attribute; empty where others call them, too."""
     written = list[Edit]()
     for inner in (each for each in functions(body.file) if each.name in methods):
-        node, read = (
-            inner.node,
-            [each for each in statements(inner.node) if any(use.name == target for use in uses(each))],
-        )
+        node = inner.node
         taken = {use.name for each in statements(node) for use in uses(each)} | parameters_of(node)
         if not isinstance(node, ast.FunctionDef) or name in taken or _are_more(node.args) or node.returns is not None:
             return ""
         head = f"def {inner.name}({', '.join([*(each.arg for each in node.args.args), name])}):"
-        lines = {
-            each: rewritten(inner, each, {n: name for n in expressions(each) if dotted(n) == target}) for each in read
-        }
-        written += [write(inner.place(node), head), *(write(inner.place(each), text) for each, text in lines.items())]
+        written.append(write(inner.place(node), head))
+        for each in statements(node):
+            if any(use.name == target for use in uses(each)):
+                line = rewritten(inner, each, {n: name for n in expressions(each) if dotted(n) == target})
+                written.append(write(inner.place(each), line))
     calls = [call for each in changes for call in calls_in(each) if callee(call)[1] in methods]
     anywhere = [call for _, _, call in calls_of(body.file) if callee(call)[1] in methods]
     if len(calls) != len(anywhere) or any(call.keywords or call.args for call in calls):
         return ""
-    passing: dict[ast.expr, str] = {call: f"{body.text(call.func)}({name})" for call in calls}
     for each, own in changes.items():
-        new = {**own, **{call: text for call, text in passing.items() if any(call is one for one in calls_in(each))}}
-        written += [write(body.place(each), rewritten(body, each, new))] if new else []
+        passing = {call: f"{body.text(call.func)}({name})" for call in calls_in(each) if callee(call)[1] in methods}
+        if new := {**own, **passing}:
+            written.append(write(body.place(each), rewritten(body, each, new)))
     return "".join(map(str, written)) if all(each.code for each in written) else ""
 
 
 def _are_more(arguments: ast.arguments) -> bool:
     """Whether a function has other parameters than plain ones without a default."""
-    return bool(
-        arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs or arguments.defaults
-    )
+    return any(getattr(arguments, kind) for kind in ("vararg", "kwarg", "kwonlyargs", "posonlyargs", "defaults"))
 
 
 def _with_weight(body: Body, call: ast.Call, attribute: str, name: str) -> str:

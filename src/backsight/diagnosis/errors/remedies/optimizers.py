@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -49,10 +49,9 @@ def _fused_and_differentiable(found: Refusal, match: Match) -> Remedy:
 def _rate_as_a_number(found: Refusal, match: Match) -> Remedy:
     call, body, statement = _call(found, "lr"), found.level.body, found.level.statement
     rate = keyword(call, "lr") if call is not None else None
-    new, text = "", "lr"
+    new = ""
     if body is not None and statement is not None and rate is not None:
-        text = body.text(rate)
-        new = rewritten(body, statement, {rate: f"{simple(text)}.item()"})
+        new = rewritten(body, statement, {rate: f"{simple(body.text(rate))}.item()"})
     number = write(found.level.place, new) if new else ""
     return Remedy(f"Pass a number, lr.item(){number}, {OR}or leave out foreach=True{_without(found, 'foreach')}.")
 
@@ -114,13 +113,6 @@ def _groups(sizes: list[int]) -> str:
     return f"{len(sizes)} groups of {listed([*map(str, sizes)], 6)} parameters"
 
 
-class _Argument(NamedTuple):
-    """Where a value enters the calls of the program, as it is written there: no parameter of that function."""
-
-    level: Level
-    value: ast.expr
-
-
 @remedy(r"param 'initial_lr' is not specified in param_groups\[\d+\] when resuming")
 def _resumed(found: Refusal, match: Match) -> Remedy | None:
     """Say where `last_epoch` comes from, and what it is for a training that begins."""
@@ -140,29 +132,23 @@ def _resumed(found: Refusal, match: Match) -> Remedy | None:
         shows = text if text == str(epoch) else f"{text}, which is {epoch}"
         here = place == found.level.place
         lines.append(f"last_epoch is {shows}." if here else shown(place, f"passes last_epoch={shows}."))
-        decided = [*_decided(level, text, epoch)]
         passing = rewritten(body, level.statement, {value: "-1"}) if body and level.statement else ""
-        begins += str(write(place, passing)) if passing and not decided else ""
-        for at, new in decided:
-            lines.append(shown(at, f"sets {text}."))
-            place, begins = at, f"{begins}: `{new}` on line {at.line}{write(at, new)}, if nothing else counts from it"
+        if (decided := _decided(level, text, epoch)) is not None:
+            place, new = decided
+            lines.append(shown(place, f"sets {text}."))
+            begins += f": `{new}` on line {place.line}{write(place, new)}, if nothing else counts from it"
+        elif passing:
+            begins += str(write(place, passing))
     lines.append(f"With last_epoch={epoch} it resumes, from the initial_lr of each group; {name} has none.")
     resumes = f"load the state of {name}, saved while it had a scheduler, before making this one"
     if (unsaved := _unsaved(found, name)) is not None:
-        lines.append(shown(unsaved.place, f"keeps no state of {name}.", "read"))
-        resumes = unsaved.fix
+        lines.append(shown(unsaved[0], f"keeps no state of {name}.", "read"))
+        resumes = unsaved[1]
     return Remedy(f"To begin a training, {begins}. {OR}To resume one, {resumes}.", tuple(lines), place)
 
 
-class _Unsaved(NamedTuple):
-    """The statement that gathers what is saved, without the optimizer's state, and how to keep and load that, too."""
-
-    place: Place
-    fix: str
-
-
-def _unsaved(found: Refusal, name: str) -> _Unsaved | None:
-    """Where the program keeps a state beside the optimizer's, `{"model": self.model.state_dict()}`, and not its own."""
+def _unsaved(found: Refusal, name: str) -> tuple[Place, str] | None:
+    """Where the program keeps a state, `{"model": self.model.state_dict()}`, but the optimizer's, and how to do both."""
     owner, _, attribute = name.rpartition(".")
     files = user_files(found.failure)
     states = [dotted(callee(call)[0]) or "" for _, _, call in calls_of(*files) if callee(call)[1] == "state_dict"]
@@ -187,13 +173,12 @@ def _unsaved(found: Refusal, name: str) -> _Unsaved | None:
     whole = f'{text[:-1].rstrip(", ")}, "{attribute}": {name}.state_dict()}}'
     new = rewritten(body, statement, {node: whole}) if "…" not in text and f'"{attribute}"' not in text else ""
     if loading is None or not new:
-        return _Unsaved(place, kept)
+        return place, kept
     at, loaded = loading
     load = f'{name}.load_state_dict({loaded}["{attribute}"])'
-    return _Unsaved(
-        place,
+    return place, (
         f"save the state of {name} as well: {on_line(place, new)}, and put `{load}` below line {at.line}"
-        f"{put(load, 'below', at)}, so that it is loaded before this scheduler is made",
+        f"{put(load, 'below', at)}, so that it is loaded before this scheduler is made"
     )
 
 
@@ -206,14 +191,15 @@ def _states_in(node: ast.Dict, owner: str) -> Iterator[tuple[str, str]]:
             yield str(key.value), whose
 
 
-def _argument(found: Refusal, name: str) -> _Argument | None:
-    """The expression that is passed for a parameter, by the outermost function that only hands it on."""
-    result, code = None, found.below[0].frame.f_code
+def _argument(found: Refusal, name: str) -> tuple[Level, ast.expr] | None:
+    """The expression that is passed for a parameter, by the outermost function that only hands it on, and that."""
+    result: tuple[Level, ast.expr] | None = None
+    code = found.below[0].frame.f_code
     for level in found.failure.users:
         value = _passed(level.statement, code, name)
         if value is None:
             break
-        result, code = _Argument(level, value), level.frame.f_code
+        result, code = (level, value), level.frame.f_code
         name = value.id if isinstance(value, ast.Name) else ""
         if name not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
             break
@@ -234,15 +220,13 @@ def _passed(statement: ast.stmt | None, code: CodeType, name: str) -> ast.expr |
     return None
 
 
-def _decided(level: Level, name: str, value: int) -> Iterator[tuple[Place, str]]:
+def _decided(level: Level, name: str, value: int) -> tuple[Place, str] | None:
     """The only statement of the function that sets the variable to this number, and the same with -1."""
     body: Body | None = level.body
-    every = [
+    return only(
         (body.place(statement), rewritten(body, statement, {given: "-1"}))
         for place in assignments(body, name, before=level.line)
         if body is not None and (statement := statement_at(body, *place.position)) is not None
         for target, given in assigned(statement)
         if body.text(target) == name and isinstance(given, ast.Constant) and given.value == value
-    ]
-    if len(every) == 1:
-        yield every[0]
+    )
