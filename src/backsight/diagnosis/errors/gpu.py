@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 
@@ -245,11 +244,12 @@ def captured(failure: Failure, match: re.Match[str]) -> Finding:
     where = (shown(failure.user.place, "captures the graph."),) if failure.user and first is not failure else ()
     masked = next(filter(None, (_masked(level, node) for node in ast.walk(whole))), None) if level and whole else None
     if masked is not None:
+        text, fix = masked
         return explanation(
-            f"{masked.text} selects by a mask while a CUDA graph is captured: how many entries that are is not known "
+            f"{text} selects by a mask while a CUDA graph is captured: how many entries that are is not known "
             "before the graph is replayed.",
             (*failing(first, "needs the number of entries, for which it waits."), *where),
-            masked.fix,
+            fix,
             source=first.source,
         )
     calls = (node for node in ast.walk(whole) if isinstance(node, ast.Call)) if whole is not None else ()
@@ -268,12 +268,7 @@ def captured(failure: Failure, match: re.Match[str]) -> Finding:
     )
 
 
-class _Masked(NamedTuple):
-    text: str
-    fix: str
-
-
-def _masked(level: Level, node: ast.AST) -> _Masked | None:
+def _masked(level: Level, node: ast.AST) -> tuple[str, str] | None:
     """What is selected by a mask, `per[real]`, and how to compute the same with tensors whose shapes are known."""
     match node:
         case (
@@ -293,10 +288,9 @@ def _masked(level: Level, node: ast.AST) -> _Masked | None:
     line = _of_all(level, node, x, m, zeroed) if not wide else ""
     how = f"{zeroed} in place of {body.text(node)}, and {m}.sum() for their number"
     how = f"write `{line}`{write(level.place, line)}" if line else how
-    return _Masked(
-        body.text(node),
+    return body.text(node), (
         f"Keep all entries, and let the mask decide what counts: {how}. Its shapes do not depend on values, so the "
-        "graph can record it.",
+        "graph can record it."
     )
 
 

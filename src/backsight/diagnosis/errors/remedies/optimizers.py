@@ -148,7 +148,7 @@ def _resumed(found: Refusal, match: Match) -> Remedy | None:
 
 
 def _unsaved(found: Refusal, name: str) -> tuple[Place, str] | None:
-    """Where the program keeps a state, `{"model": self.model.state_dict()}`, but the optimizer's, and how to do both."""
+    """Where the program keeps a state, `{"model": self.model.state_dict()}`, but the optimizer's, and how it does."""
     owner, _, attribute = name.rpartition(".")
     files = user_files(found.failure)
     states = [dotted(callee(call)[0]) or "" for _, _, call in calls_of(*files) if callee(call)[1] == "state_dict"]
