@@ -55,7 +55,10 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     line = parting.line if parting else None
     late = cause is None and line is not None
     cause = decided(line.file, line.line) if late and line is not None else cause
-    seen = line is not None and cause is not None and _leads_to(cause.within or cause.place, line)
+    at = (cause.within or cause.place) if cause else None
+    seen = (
+        line is not None and at is not None and at.file == line.file and at.line <= line.line
+    )  # just before, or there
     found = ((cause.place, cause.why), *cause.also) if cause else ()
     why = [shown(place, does, None if seen else "read") for place, does in found]
     again = f"reruns {name.partition(' (')[0]} to recompute the tensors that backward needs."
@@ -109,11 +112,6 @@ def _afterwards(failure: Failure, function: object, cause: Unsteady) -> str:
         f"Change it after the second run: {on_line(cause.place, cause.kept)}, and below line "
         f"{level.statement.end_lineno}, put `{later}`{put(later, 'below', level.place)}."
     )
-
-
-def _leads_to(cause: Place, parting: Line) -> bool:
-    """Whether the statement that changes from run to run stands just before the place where they part, or at it."""
-    return cause.file == parting.file and cause.line <= parting.line
 
 
 _FIX = (
@@ -252,8 +250,10 @@ def first_difference(failure: Failure) -> Difference | None:
         holder = reference()
         handle = holder.handles.get(run) if holder is not None else None
         tensor = second.get(handle) if handle is not None else None
-        if holder is not None and (tensor is None or not _is_alike(metadata, tensor)):
-            then = _kind_of(_metadata(tensor)) if tensor is not None else ""
+        has = _metadata(tensor) if tensor is not None else {}
+        alike = type(metadata) is not dict or all(metadata.get(key) == value for key, value in has.items())
+        if holder is not None and (tensor is None or not alike):
+            then = _kind_of(has) if tensor is not None else ""
             return _at(failure, holder, Difference(position, _kind_of(metadata), then))
     return None
 
@@ -273,10 +273,6 @@ def _at(failure: Failure, holder: object, found: Difference) -> Difference:
 
 def _metadata(tensor: torch.Tensor) -> dict[str, Any]:
     return {"shape": tensor.shape, "dtype": tensor.dtype, "device": tensor.device}
-
-
-def _is_alike(metadata: Any, tensor: torch.Tensor) -> bool:
-    return type(metadata) is not dict or all(metadata.get(k) == v for k, v in _metadata(tensor).items())
 
 
 def _kind_of(metadata: Any) -> str:

@@ -71,6 +71,7 @@ class _Square(NamedTuple):
     """Where complex values are squared, what they are called, and the statement with their magnitude instead.
 
     by_conjugate: whether they are multiplied by their own conjugates, so that only the dtype is complex.
+    is_complex: whether what is squared is known to be complex.
     later: later statements that ask for a complex dtype again, or multiply by a complex number, each with its line and
         without that.
     beside: what the square is computed with on the way that is complex, too, and the statement that made it.
@@ -80,6 +81,7 @@ class _Square(NamedTuple):
     operand: str
     mended: str
     by_conjugate: bool
+    is_complex: bool
     later: tuple[str, ...] = ()
     beside: tuple[tuple[str, Place | None], ...] = ()
 
@@ -133,17 +135,17 @@ def _square(failure: Failure, root: torch.Tensor) -> _Square | None:
     lines = {line for each in squaring if watch is not None and (line := watch.line_of(each)) is not None}
     every = [each for section in sections(failure) for each in _squares(section, squaring)]
     seen = {(each.file, each.line) for each in lines}
-    seen &= {(each.square.place.file, each.square.place.line) for each in every}
-    found = [each for each in every if not seen or (each.square.place.file, each.square.place.line) in seen]
+    seen &= {(each.place.file, each.place.line) for each in every}
+    found = [each for each in every if not seen or (each.place.file, each.place.line) in seen]
     likely = [each for each in found if each.is_complex] or found
-    if len({each.square for each in likely}) > 1:
+    if len({*likely}) > 1:
         likely = _by_the_only_conjugate(graph, likely, squaring)
-    return likely[0].square if len({each.square for each in likely}) == 1 else None
+    return likely[0] if len({*likely}) == 1 else None
 
 
-def _by_the_only_conjugate(graph: Graph, likely: list[_Candidate], squaring: Sequence[Node]) -> list[_Candidate]:
+def _by_the_only_conjugate(graph: Graph, likely: list[_Square], squaring: Sequence[Node]) -> list[_Square]:
     """Of several squares that with a conjugate, whose result is real, if all that is complex comes through it."""
-    found = [each for each in likely if each.square.by_conjugate]
+    found = [each for each in likely if each.by_conjugate]
     products = [each for each in squaring if each.op == "Mul" and any(one.op == "Conj" for one in given(each))]
     return found if len(products) == 1 and not _turned_complex(graph, {products[0].index}) else []
 
@@ -173,14 +175,7 @@ def _without_conjugate(node: Node) -> Node:
     return first.node if first is not None else node
 
 
-class _Candidate(NamedTuple):
-    """A statement that may square complex values, and whether they are known to be complex."""
-
-    square: _Square
-    is_complex: bool
-
-
-def _squares(section: Section, squaring: Sequence[Node]) -> Iterator[_Candidate]:
+def _squares(section: Section, squaring: Sequence[Node]) -> Iterator[_Square]:
     """The statements of a section that may run one of these operations as the square of a complex value."""
     for line in section.lines():
         statement = statement_at(section.body, line)
@@ -203,7 +198,7 @@ def _squares(section: Section, squaring: Sequence[Node]) -> Iterator[_Candidate]
         names = dict.fromkeys(section.body.text(each) for each, _ in others)
         beside = tuple((each, only(assignments(section.body, each, before=line))) for each in names)
         place = section.body.place(statement)
-        yield _Candidate(_Square(place, text, mended, _is_by_conjugate(whole), later, beside), is_complex)
+        yield _Square(place, text, mended, _is_by_conjugate(whole), is_complex, later, beside)
 
 
 def _later(section: Section, square: ast.stmt) -> tuple[tuple[str, ...], list[tuple[ast.expr, bool]]]:
@@ -313,7 +308,8 @@ class _Uncast(ast.NodeTransformer):
 
 def _is_complex(section: Section, whole: ast.expr, base: ast.expr, squaring: Sequence[Node]) -> bool | None:
     """Whether a square is of complex values, by what its base holds or is computed by; None where neither tells."""
-    made = {_squared(each) for each in squaring if each.op == _operation(whole)}
+    operation = "Mul" if isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Mult) else "Pow"
+    made = {_squared(each) for each in squaring if each.op == operation}
     if not made or any(isinstance(each, ast.Call) and callee(each)[1] in _REAL for each in ast.walk(base)):
         return False
     value = section.value(dotted(base) or "")
@@ -349,11 +345,6 @@ _OPERATIONS: Mapping[type[ast.operator], Collection[str]] = {
 }
 _FFT = frozenset({"fft", "ifft", "rfft", "fft2", "ifft2", "rfft2", "fftn", "ifftn", "rfftn"})
 _OF_FFT = ("FftR2C", "FftC2C")
-
-
-def _operation(node: ast.expr) -> str:
-    """Which operation of a graph a square is."""
-    return "Mul" if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) else "Pow"
 
 
 def _base(node: ast.expr) -> ast.expr | None:

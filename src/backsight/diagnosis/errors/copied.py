@@ -276,8 +276,8 @@ def fix_of_copy(refused: Refused, plain: str) -> str:
         if taken := _taken_out(refused.failure, refused.name):
             return f"{taken}.{f' {OR}Or d{before}' if before else ''}"
         # What goes on from there would have no gradient.
-        there_too = body_around(refused.stored.file, refused.stored.line) if refused.stored else None
-        on = refused.is_carried or _reads(there_too, attribute, to_detach=True)
+        storing = body_around(refused.stored.file, refused.stored.line) if refused.stored else None
+        on = refused.is_carried or _reads(storing, attribute, to_detach=True)
         on = on or _is_returned(refused.failure, attribute)
         if before and on:
             return f"D{before}"

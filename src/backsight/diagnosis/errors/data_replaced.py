@@ -25,7 +25,7 @@ from backsight.source.body import body_around, callee, calls_in, dotted, importe
 from backsight.source.changes import is_tensor_data
 from backsight.source.definitions import values_of
 from backsight.source.edits import on_line, put, without_marks
-from backsight.story.failure import Failure, Level, follow
+from backsight.story.failure import Failure, follow
 from backsight.story.files import user_files
 from backsight.story.memory import gradient_of, needs_gradient, shape_of
 from backsight.story.sections import methods_of
@@ -123,7 +123,8 @@ def _is_leaf(failure: Failure, body: Body, path: str, leaf: Leaf) -> bool:
         return any(_has(failure, f"{each}.{rest}", leaf) for each in _given(failure, body, first))
     if first != "self":
         return _has(failure, path, leaf)
-    held = [value for level in failure.users for value in (*level.variables.values(), *_owners(level, rest, leaf))]
+    owner = leaf.name.removesuffix(f".{rest}")
+    held = [value for level in failure.users for value in (*level.variables.values(), level.value(owner))]
     having = [each for each in held if is_user_class(class_dict(type(each)).get("__module__"))]
     own = (each for each in having if follow(each, rest.split(".")) is leaf.tensor())
     return any(method.node is body.node for each in own for method in methods_of(type(each)))
@@ -142,16 +143,11 @@ def _given(failure: Failure, body: Body, name: str) -> Iterator[str]:
             yield dotted(call.args[at] if at < len(call.args) else keyword(call, name)) or ""
 
 
-def _owners(level: Level, rest: str, leaf: Leaf) -> Iterator[object]:
-    owner = leaf.name.removesuffix(f".{rest}")
-    if owner != leaf.name:
-        yield level.value(owner)
-
-
 def _fix(failure: Failure, replaced: list[_Replaced], leaves: Sequence[Leaf]) -> str:
     """Write a new parameter for each, and give those to the optimizer that holds the old ones."""
     names = [leaf.name for leaf in leaves if leaf.name]
-    written = {each.place: f"{each.path} = {_nn(each.place)}.Parameter({each.value})" for each in replaced}
+    nn = {each.place: "nn" if "nn" in imported_in(each.place.file) else "torch.nn" for each in replaced}
+    written = {each.place: f"{each.path} = {nn[each.place]}.Parameter({each.value})" for each in replaced}
     owners = {leaf.owner: [each.name for each in leaves if each.owner == leaf.owner] for leaf in leaves if leaf.owner}
     adding = [f'{owner}.add_param_group({{"params": [{", ".join(held)}]}})' for owner, held in owners.items()]
     at = _below(failure, replaced, [*owners]) if adding and written else None
@@ -184,8 +180,3 @@ def _below(failure: Failure, replaced: Sequence[_Replaced], owners: Sequence[str
         ]
         return only(calls)
     return None
-
-
-def _nn(place: Place) -> str:
-    """What a file calls `torch.nn`."""
-    return "nn" if "nn" in imported_in(place.file) else "torch.nn"

@@ -49,6 +49,10 @@ _FIXES = {
     "the gradient finite where points coincide.",
     "pdist": "Write the distances with operations that can be differentiated twice: {written}.",
 }
+_ONCE = (
+    "Replace {operation} by operations that can be differentiated twice. Or avoid a second derivative through "
+    "{operation}: drop create_graph=True, or detach its inputs."
+)
 _BLOCKS = {
     "scaled_dot_product_attention": "with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):",
     "rnn": "with torch.backends.cudnn.flags(enabled=False):",
@@ -103,7 +107,9 @@ def _fix(operation: str, place: Place | None) -> str:
         written = on_line(place, new) if place and new else written
     block = _BLOCKS.get(operation, "")
     inside = wrap(place, block) if place and block else ""
-    return _FIXES.get(operation, _once(operation)).format(line=line, written=written, block=block, inside=inside)
+    return _FIXES.get(operation, _ONCE).format(
+        operation=operation, line=line, written=written, block=block, inside=inside
+    )
 
 
 def _of_compiled(failure: Failure) -> Finding:
@@ -328,13 +334,6 @@ def _twice(failure: Failure) -> Iterator[Fact]:
                 told.add(place)
                 yield shown(place, "differentiates once and records a graph of the gradient.")
     yield from failing(failure, "differentiates that gradient.")
-
-
-def _once(operation: str) -> str:
-    return (
-        f"Replace {operation} by operations that can be differentiated twice. Or avoid a second derivative through "
-        f"{operation}: drop create_graph=True, or detach its inputs."
-    )
 
 
 def _once_differentiable(failure: Failure) -> Iterator[tuple[type, Place, Place]]:

@@ -128,8 +128,9 @@ def _kept(failure: Failure) -> Finding | None:
 def _given(failure: Failure) -> Given | None:
     """The parameters as the outermost function writes them that only hands them on."""
     found: Given | None = None
-    if not _is_called_by(failure):
-        return None
+    below = next((inner for level, inner in pairwise(failure.levels) if level is failure.user), None)
+    if below is None or not inherits(type(below.variables.get("self")), (torch.optim.Optimizer,)):
+        return None  # a library that the user's statement calls makes the optimizer
     for level in failure.users:
         name = dotted(found.node) if found else None
         code = found.level.frame.f_code if found else None
@@ -144,12 +145,6 @@ def _given(failure: Failure) -> Given | None:
             return found
         found = Given(failure, level, node)
     return found
-
-
-def _is_called_by(failure: Failure) -> bool:
-    """Whether the user's own statement makes the optimizer, and no library that it calls."""
-    below = next((inner for level, inner in pairwise(failure.levels) if level is failure.user), None)
-    return below is not None and inherits(type(below.variables.get("self")), (torch.optim.Optimizer,))
 
 
 def _argument(level: Level, name: str, parameters: list[str], function: str) -> ast.expr | None:
@@ -258,7 +253,7 @@ def in_plain_container(given: Given) -> Finding | None:
     for name, module in given.modules if not _have_parameters(given) else ():
         for path, inner, attribute, held in _hidden(module):
             first = next((each for each in _items(held) if _trains(each)), None)
-            layers, nested = is_module(first), _is_nested(held)
+            layers, nested = is_module(first), any(type(each) in _CONTAINERS for each in _entries(held))
             place = assigned_at(inner, attribute)
             owner = f"{name}.{path}" if path else name
             kind = "dict" if issubclass(type(held), dict) else class_name(type(held))
@@ -461,8 +456,12 @@ def _hidden(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module, str
 
 def _items(held: Any) -> list[object]:
     """What a plain container holds, and what is in the containers inside it."""
-    every = list(held.values() if type(held) is dict else held)[:_SMALL]
+    every = _entries(held)[:_SMALL]
     return [each for item in every for each in (_items(item) if type(item) in _CONTAINERS else [item])]
+
+
+def _entries(held: Any) -> list[Any]:
+    return list(held.values() if type(held) is dict else held)
 
 
 def _number(held: object) -> int:
@@ -473,10 +472,6 @@ def _trains(value: object) -> bool:
     if is_module(value):
         return bool(_parameters(value))
     return needs_gradient(value) and is_leaf(value)
-
-
-def _is_nested(held: Any) -> bool:
-    return any(type(each) in _CONTAINERS for each in (held.values() if type(held) is dict else held))
 
 
 def _goes_through(statement: ast.stmt, name: str) -> bool:
@@ -495,9 +490,9 @@ def _goes_through(statement: ast.stmt, name: str) -> bool:
 def _may_learn(attribute: str, held: Any, *, asked: bool) -> bool:
     """Whether an attribute is a weight, or a plain container of nothing else; `asked`: one that requires grad."""
     plain = type(held) in (list, tuple, dict) and not attribute.startswith("_")
-    every = (list(held.values()) if type(held) is dict else held) if plain else [held]
-    real = bool(every) and all(is_tensor(each) and each.is_floating_point() for each in every[:_SMALL])
-    return real and (not asked or any(needs_gradient(each) for each in every[:_SMALL]))
+    every = _entries(held)[:_SMALL] if plain else [held]
+    real = bool(every) and all(is_tensor(each) and each.is_floating_point() for each in every)
+    return real and (not asked or any(map(needs_gradient, every)))
 
 
 def _asks(value: ast.expr, attribute: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -162,12 +162,21 @@ def _lines(places: Sequence[Place]) -> str:
 
 def _in_function_of(misused: Misused, here: Call, update: Call) -> Call | None:
     """The call itself, or that of the helper which makes it, in the function that updates and before it does."""
-    called = ((each, called_function(each.section, each.node)) for each in misused.calls)
-    helpers = [each for each, inner in called if inner is not None and inner.body.node is here.section.body.node]
-    for each in (here, *helpers):
-        if each.section.body.node is update.section.body.node and is_before(each, update):
-            return each
-    return None
+    every = (here, *_callers(misused, here))
+    return next((each for each in every if _together(each, update) and is_before(each, update)), None)
+
+
+def _callers(misused: Misused, call: Call) -> Iterator[Call]:
+    """The calls of the function in which a call stands."""
+    for each in misused.calls:
+        inner = called_function(each.section, each.node)
+        if inner is not None and inner.body.node is call.section.body.node:
+            yield each
+
+
+def _together(one: Call, other: Call) -> bool:
+    """Whether two calls stand in the same function."""
+    return one.section.body.node is other.section.body.node
 
 
 def _not_beside(misused: Misused, method: str, title: str, again: Sequence[Fact]) -> Finding:
@@ -215,13 +224,10 @@ def _or_this(place: Place | None) -> str:
 def _unscale_once(misused: Misused, first: Call, here: Call | None) -> str:
     """Where to unscale: where two functions do, either of which may run alone, before the calls of both."""
     once = "Unscale once per step, after the last backward() and before clipping: "
-    node = first.section.body.node
-    bodies = {each: inner.body.node for each in misused.calls if (inner := called_function(each.section, each.node))}
-    at = next((each for each, inner in bodies.items() if inner is node), None)
-    if here is None or here.section.body.node is node or at is None:
+    at = next(_callers(misused, first), None)
+    if here is None or _together(here, first) or at is None:
         return f"{once}{removed(first.place)}, {_or_this(here.place if here else misused.asked)}."
-    beside = (each for each, inner in bodies.items() if inner is here.section.body.node)
-    own = [each for each in (at, *beside) if each.section.body.node is at.section.body.node]
+    own = [each for each in (at, *_callers(misused, here)) if _together(each, at)]
     place = min((each.place for each in own), key=lambda each: each.line)
     call = f"{misused.name}.unscale_({misused.argument})"
     calls = f"call {call} before line {place.line}{put(call, 'above', place)}"
@@ -234,7 +240,7 @@ def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequ
     stepping = next(iter(misused.others("step")), None)
     comparable = not here.conditions or (here.loop is update.loop is not None)
     if comparable and any(each not in here.conditions for each in update.conditions):
-        elsewhere = update.section.body.node is not here.section.body.node
+        elsewhere = not _together(update, here)
         beside = stepping if stepping and stepping.conditions else update
         clipping = _clipping(misused, here)
         if (elsewhere or clipping is not None) and not clears_always(misused, here):
@@ -248,7 +254,7 @@ def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequ
             f"{kept if moves else without_marks(kept)}"
         )
         return misused.told(title, here.place, lines, fix)
-    if update.section.body.node is here.section.body.node and update.loop is not here.loop:
+    if _together(update, here) and update.loop is not here.loop:
         step, updated = f"{misused.name}.step({misused.argument})", f"{misused.name}.update()"
         return misused.told(title, here.place, lines, f"Call {step} and {updated} in the same loop as {here.method}().")
     return _not_beside(misused, here.method, title, again)
@@ -270,20 +276,16 @@ def _under(here: Call, beside: Call, places: Sequence[Place]) -> str:
 
 def _moved(misused: Misused, here: Call, beside: Call, clipping: Place | None) -> tuple[str, list[Place]]:
     """What has to go under the condition of `beside`: a helper that unscales, its condition, or else the clipping."""
-    inside = here.section.body.node
     own = next((each for each in here.conditions if each not in beside.conditions), None)
-    if own is not None and beside.section.body.node is inside:
+    if own is not None and _together(here, beside):
         text = here.section.body.text(own).rstrip(":")
         return f"lines {own.lineno} to {own.end_lineno}, the whole `{text}`,", [here.section.body.place(own)]
-    called = ((each, called_function(each.section, each.node)) for each in misused.calls)
-    at = next(
-        (each for each, inner in called if inner and inner.body.node is inside is not each.section.body.node), None
-    )
-    plain = not any(each.method == "backward" for each in misused.calls if each.section.body.node is inside)
-    if at is not None and plain and at.section.body.node is beside.section.body.node:
+    at = next((each for each in _callers(misused, here) if not _together(each, here)), None)
+    plain = not any(each.method == "backward" for each in misused.calls if _together(each, here))
+    if at is not None and plain and _together(at, beside):
         return f"line {at.place.line}, {at.place.text},", [at.place]
     if clipping is None:
-        return f"line {here.place.line}" if beside.section.body.node is not inside else "it", [here.place]
+        return f"line {here.place.line}" if not _together(here, beside) else "it", [here.place]
     return f"line {here.place.line} and the clipping on line {clipping.line}", [here.place, clipping]
 
 
@@ -320,7 +322,7 @@ def _clipping(misused: Misused, here: Call) -> Place | None:
     after = (
         each.place
         for each in misused.calls
-        if each.method.startswith("clip_grad") and each.section.body.node is here.section.body.node
+        if each.method.startswith("clip_grad") and _together(each, here)
         if is_before(here, each) and each.conditions == here.conditions
     )
     return next(after, None) if here.method == "unscale_" else None
@@ -364,10 +366,8 @@ def _up(misused: Misused, step: Call | None) -> str:
     here = misused.here
     if step is None or here is None:
         return ""
-    called = ((each, called_function(each.section, each.node)) for each in misused.calls)
-    helpers = [each for each, inner in called if inner is not None and inner.body.node is here.section.body.node]
-    for each in (here, *helpers):
-        if each.section.body.node is step.section.body.node and is_before(step, each):
+    for each in (here, *_callers(misused, here)):
+        if _together(each, step) and is_before(step, each):
             moves = move(each.place, "above", step.place)
             return f" (move line {each.place.line}, `{each.place.text}`, above line {step.place.line}{moves})"
     return ""

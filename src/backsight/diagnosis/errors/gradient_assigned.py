@@ -45,7 +45,7 @@ def gradient_assigned(failure: Failure, differs: str) -> Finding:
     tensor, given = value_of(level, target.value), value_of(level, statement.value)
     name = Held(failure, level, text, tensor).name if is_tensor(tensor) else text
     has = _described(tensor, differs)
-    got = _described(given, differs) or _quoted(failure.message)
+    got = _described(given, differs) or failure.message.partition("assign a gradient ")[2].partition(" to a tensor")[0]
     lines: list[Fact] = [shown(level.place, f"assigns a gradient {got} to {text}.grad." if got else "assigns it.")]
     lines.append(f"{name} {has.replace('of shape', 'has shape').replace('with', 'has')}." if has else _MADE)
     pair = paired(failure, level, text) if differs == "size" else None
@@ -92,11 +92,6 @@ def _described(value: object, differs: str) -> str:
         return f"of shape {shaped(value.shape)}"
     of = {"dtype": dtype_name(value.dtype), "device": str(value.device), "layout": str(value.layout)}[differs]
     return f"with {_WHAT[differs]} {of}"
-
-
-def _quoted(message: str) -> str:
-    """What PyTorch says of the gradient: `with dtype 'double'`."""
-    return message.partition("assign a gradient ")[2].partition(" to a tensor")[0]
 
 
 def _fix(level: Level, target: ast.Attribute, value: str, text: str, differs: str) -> str:

@@ -27,7 +27,8 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
     due, got = int(match["due"]), int(match["got"])
     found = applied(failure, match["node"])
     function = found.name if found else match["node"].removesuffix("Backward")
-    returns = counted(got, "gradient") if found is None or _returns_any(found) else "nothing"
+    body = body_of(found.cls, found.backward) if found else None
+    returns = counted(got, "gradient") if body is None or returned(body) else "nothing"
     title = f"{function}'s backward returns {returns}; its forward received {counted(due, 'argument')}."
     rule = (
         "Return one value for each argument of forward after ctx, in the same order; None where no gradient is needed."
@@ -48,11 +49,6 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
         fix = without_marks(fix)
         fix = f"Give {function} a {found.backward} of its own, as that of {base} fits another forward. {fix}"
     return explanation(title, tuple(lines), fix, str(place) if place else failure.source)
-
-
-def _returns_any(found: Applied) -> bool:
-    body = body_of(found.cls, found.backward)
-    return body is None or bool(returned(body))
 
 
 def _inherited(found: Applied) -> str:

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 
-import torch
-
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, failing, listed
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.story.failure import Failure
+from backsight.story.memory import needs_gradient
 
 
 @explains("BS217", r"[Uu]sing backward\(\) with create_graph=True will create a reference cycle", severity="warning")
 def gradient_cycle(failure: Failure, match: re.Match[str]) -> Finding:
     """Say which parameters are in the cycle, and how to have the gradients without it."""
-    graph = survey(failure.roots, frames=failure.frames).graph if _has_graph(failure) else None
-    loss = (
-        (failure.user.receiver if failure.user else "") or next(iter(graph.root_names if graph else ()), "") or "loss"
-    )
+    graph = survey(failure.roots, frames=failure.frames).graph if any(map(needs_gradient, failure.roots)) else None
+    receiver = failure.user.receiver if failure.user else ""
+    loss = receiver or next(iter(graph.root_names if graph else ()), "") or "loss"
     names = [leaf.name for leaf in graph.leaves if leaf.name] if graph else []
     puts = "stores gradients in .grad that have graphs of their own."
     lines: list[Fact] = [*failing(failure, puts)]
@@ -44,7 +42,3 @@ def gradient_cycle(failure: Failure, match: re.Match[str]) -> Finding:
 
 
 _FEW = 3
-
-
-def _has_graph(failure: Failure) -> bool:
-    return any(isinstance(root, torch.Tensor) and root.requires_grad for root in failure.roots)

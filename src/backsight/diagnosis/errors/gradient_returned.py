@@ -75,14 +75,17 @@ def returned_none(failure: Failure, found: Returned) -> Finding:
     own = {place.line for place in assignments(section.body, tensor)} | {found.line}  # what makes it, and what reads it
     met = [each for each in met if each.section.body.node is not section.body.node or each.cut.place.line not in own]
     way = [each for cut in met if (each := _on_the_way(failure, cut, section, tensor)) is not None]
-    loss = roots[0][0] if roots else "the loss"
+    loss, places = roots[0][0] if roots else "the loss", {each.cut.place: each for each in way}
     reading = [shown(section.body.place(returns), f"returns {tensor}.grad, which was None.")] if returns else []
     return explanation(
         f"{found.name} is None: {found.function}() returned {tensor}.grad, and no backward() had reached {tensor}."
         if way
         else f"{found.name} is None: {found.function}() returned {tensor}.grad, and backward() had left nothing there.",
         (
-            *(shown(each.cut.place, f"{why(each.cut)}.", "read") for each in _once(way)),
+            *(
+                shown(each.cut.place, f"{why(each.cut)}.", "read")
+                for each in list({each.cut.place: each for each in way}.values())[:3]
+            ),
             *reading,
             *([shown(failure.user.place, "expects a gradient.")] if failure.user else []),
         ),
@@ -102,7 +105,3 @@ def _on_the_way(failure: Failure, cut: CutOff, function: Section, tensor: str) -
     read = ((name, cut.cut.place.line) for name in operands(cut.section, cut.cut))
     leading = (each for each in read if leads_to(failure, cut.section, [each], function, tensor))
     return replace(cut, operand=next((name for name, _ in leading), cut.operand))
-
-
-def _once(every: list[CutOff]) -> list[CutOff]:
-    return list({each.cut.place: each for each in every}.values())[:3]

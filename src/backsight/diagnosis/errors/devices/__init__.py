@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 
 import torch
 
@@ -21,7 +20,7 @@ from backsight.naming.plain import class_name
 from backsight.source import Place, only, parsed, read_at
 from backsight.source.body import Body, callee, calls_in, is_constant, keyword, statements
 from backsight.source.edits import OR, Edit, write
-from backsight.source.edits import move as moving
+from backsight.source.edits import move as moved_to
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, message_of
@@ -139,8 +138,14 @@ def _of_loader(failure: Failure) -> Finding:
     dataset = vars(iterator).get("_dataset") if iterator is not None else None
     device = str(placed.device_of(sample)) if sample is not None else "the GPU"
     kind = class_name(type(dataset)) if dataset is not None else "the data set"
-    pins = next(_pinning(failure), None)
-    moved = next(_moving(dataset), None) if dataset is not None else None
+    pinning = (
+        body.place(statement)
+        for body, statement, call in calls_in_files(failure)
+        if (given := keyword(call, "pin_memory")) is not None and not is_constant(given, value=False)
+    )
+    own = ((body, each) for body in methods_of(type(dataset)) for each in statements(body.node))
+    moving = (body.place(each) for body, each in own if any(_moves(body, call) for call in calls_in(each)))
+    pins, moved = next(pinning, None), next(moving, None)
     lines = [shown(moved, f"puts the samples on {device}.", "read")] if moved else []
     lines += [shown(pins, "has the loader pin each batch, which must be in CPU memory.", "read")] if pins else []
     return explanation(
@@ -153,13 +158,6 @@ def _of_loader(failure: Failure) -> Finding:
     )
 
 
-def _pinning(failure: Failure) -> Iterator[Place]:
-    for body, statement, call in calls_in_files(failure):
-        given = keyword(call, "pin_memory")
-        if given is not None and not is_constant(given, value=False):
-            yield body.place(statement)
-
-
 def _unpinned(failure: Failure) -> Edit | str:
     """The only statement that pins, without that."""
     pins = only(each for each in calls_in_files(failure) if keyword(each[2], "pin_memory") is not None)
@@ -167,15 +165,8 @@ def _unpinned(failure: Failure) -> Edit | str:
     return _with_call(*pins, new) if pins is not None and new else ""
 
 
-def _moving(dataset: object) -> Iterator[Place]:
-    """The statements of a data set's own methods that move a tensor, or create one on a device."""
-    for body in methods_of(type(dataset)):
-        for statement in statements(body.node):
-            if any(_moves(body, call) for call in calls_in(statement)):
-                yield body.place(statement)
-
-
 def _moves(body: Body, call: ast.Call) -> bool:
+    """Whether a call moves a tensor, or creates one on a device."""
     name = callee(call)[1]
     if keyword(call, "device") is not None:
         return name != "Generator"
@@ -247,7 +238,7 @@ def _told(
     device = spelled(failure, here)
     bodies = [read_at(each)[0] for each in (load, move)]
     alike = bodies[0] is not None and bodies[1] is not None and bodies[0].node is bodies[1].node
-    edit = moving(move, "above", load) if load is not None and move is not None and alike else ""
+    edit = moved_to(move, "above", load) if load is not None and move is not None and alike else ""
     which = listed([each for each, _ in away], 3)
     return explanation(
         f"The state of {name} ({which}) is on {there}, but the parameters of {model} are on {here}.",

@@ -14,7 +14,7 @@ from backsight.diagnosis.wording import a_kind, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, only
 from backsight.source.bindings import Spot, bound, spots, uses
-from backsight.source.body import SCOPES, callee, calls_in, dotted, functions, keyword, statements
+from backsight.source.body import SCOPES, callee, calls_in, dotted, functions, keyword, last_name, statements
 from backsight.source.callables import Callable, callables
 from backsight.source.definitions import values_of
 from backsight.source.edits import put, remove, write
@@ -71,17 +71,14 @@ def _unpack_hooks(found: Refusal) -> Iterator[Callable]:
     """The functions that the program's files give as the second hook, as their text shows."""
     bodies = [body for file in user_files(found.failure) for body in functions(file)]
     for body in bodies:
-        subclasses = [node for node in ast.walk(body.node) if isinstance(node, ast.ClassDef) and _is_context(node)]
-        own = {id(call) for each in subclasses for call in ast.walk(each)}
+        classes = [node for node in ast.walk(body.node) if isinstance(node, ast.ClassDef)]
+        contexts = (each for each in classes if "saved_tensors_hooks" in map(last_name, each.bases))
+        own = {id(call) for each in contexts for call in ast.walk(each)}
         for call in (node for node in ast.walk(body.node) if isinstance(node, ast.Call)):
             hook = keyword(call, "unpack_hook") or next(iter(call.args[1:]), None)
             made = callee(call)[1] == "saved_tensors_hooks" or (id(call) in own and callee(call)[1] == "__init__")
             if made and hook is not None:
                 yield from callables(hook, body, bodies)
-
-
-def _is_context(cls: ast.ClassDef) -> bool:
-    return any((dotted(each) or "").rpartition(".")[2] == "saved_tensors_hooks" for each in cls.bases)
 
 
 @remedy(r"incompatible with \.grad\(\)")

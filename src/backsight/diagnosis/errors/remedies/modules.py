@@ -33,7 +33,8 @@ def _without_shape(found: Refusal, match: Match) -> Remedy | None:
     level = found.level
     every = [(body.place(each), callee(call)[1]) for body, each, call in calls_in_files(found.failure)]
     made = {place: kind for place, kind in every if kind.startswith("Lazy") and hasattr(torch.nn, kind)}
-    held = next((each for each in level.variables.values() if _is_lazy(each)), None)
+    lazy = (each for each in level.variables.values() if is_tensor(each) and torch.nn.parameter.is_lazy(each))
+    held = next(lazy, None)
     name = names_of(found.failure, [held])[0] if held is not None else ""
     named = f"{name} has" if name else "A lazy module's parameters have"
     lines = [
@@ -46,10 +47,6 @@ def _without_shape(found: Refusal, match: Match) -> Remedy | None:
     )
     skipped = _skipping(outer)
     return Remedy(f"{first}{skipped}.", tuple(lines[:3]))
-
-
-def _is_lazy(value: object) -> bool:
-    return isinstance(value, torch.Tensor) and torch.nn.parameter.is_lazy(value)
 
 
 def _skipping(level: Level) -> str:

@@ -230,7 +230,8 @@ def _expanded(found: Refusal, match: Match) -> Remedy | None:
     name, tensor = next(((text, each) for text, each in found.tensors if _repeats(each)), ("", None))
     if tensor is None:
         return None
-    own = f"{name} has the memory of {shaped(_stored(tensor))} for its shape {shaped(shape_of(tensor) or ())}"
+    stored = tuple(1 if step == 0 else n for step, n in zip(tensor.stride(), tensor.shape, strict=True))
+    own = f"{name} has the memory of {shaped(stored)} for its shape {shaped(shape_of(tensor) or ())}"
     every = list(dict.fromkeys(_expansions(found, name)))
     for body, statement, call in every if len(every) == 1 else ():
         line = rewritten(body, statement, {call: f"{body.text(call)}.clone()"})
@@ -251,10 +252,6 @@ def _expanded(found: Refusal, match: Match) -> Remedy | None:
 def _repeats(tensor: torch.Tensor) -> bool:
     strided = tensor.layout is torch.strided
     return strided and any(step == 0 and n > 1 for step, n in zip(tensor.stride(), tensor.shape, strict=True))
-
-
-def _stored(tensor: torch.Tensor) -> tuple[int, ...]:
-    return tuple(1 if step == 0 else n for step, n in zip(tensor.stride(), tensor.shape, strict=True))
 
 
 def _expansions(found: Refusal, name: str) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
