@@ -56,9 +56,7 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     late = cause is None and line is not None
     cause = decided(line.file, line.line) if late and line is not None else cause
     at = (cause.within or cause.place) if cause else None
-    seen = (
-        line is not None and at is not None and at.file == line.file and at.line <= line.line
-    )  # just before, or there
+    seen = line is not None and at is not None and at.file == line.file and at.line <= line.line
     found = ((cause.place, cause.why), *cause.also) if cause else ()
     why = [shown(place, does, None if seen else "read") for place, does in found]
     again = f"reruns {name.partition(' (')[0]} to recompute the tensors that backward needs."
