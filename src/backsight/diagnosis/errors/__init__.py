@@ -11,12 +11,9 @@ from backsight.diagnosis.errors import (  # noqa: F401  # each enters itself
     devices,
     double_backward,
     empty_optimizer,
-    frozen_inputs,
     gpu,
     grad_scaler,
     gradient_count,
-    gradient_cycle,
-    gradient_of_result,
     gradient_shape,
     hook_result,
     inference_tensor,
@@ -38,6 +35,7 @@ from backsight.diagnosis.errors import (  # noqa: F401  # each enters itself
     unused_input,
     view_in_place,
     vmap,
+    warned,
 )
 from backsight.diagnosis.errors.registry import ERRORS, Known, explains, known
 

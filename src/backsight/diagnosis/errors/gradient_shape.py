@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from backsight.diagnosis.errors.data_replaced import data_replaced, replaced_leaves
-from backsight.diagnosis.errors.gradient_assigned import gradient_assigned
+from backsight.diagnosis.errors.misfits import data_replaced, gradient_assigned, replaced_leaves
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, elements, returned
 from backsight.diagnosis.finding import Finding
