@@ -127,23 +127,17 @@ def _kept(failure: Failure) -> Finding | None:
 
 def _given(failure: Failure) -> Given | None:
     """The parameters as the outermost function writes them that only hands them on."""
-    found: Given | None = None
     below = next((inner for level, inner in pairwise(failure.levels) if level is failure.user), None)
     if below is None or not inherits(type(below.variables.get("self")), (torch.optim.Optimizer,)):
         return None  # a library that the user's statement calls makes the optimizer
+    found: Given | None = None
+    name, parameters, function = "params", ["params"], ""
     for level in failure.users:
-        name = dotted(found.node) if found else None
-        code = found.level.frame.f_code if found else None
-        if found is not None and code is not None:
-            parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-            if name not in parameters:
-                return found
-            node = _argument(level, name, list(parameters), code.co_name)
-        else:
-            node = _argument(level, "params", ["params"], "")
-        if node is None:
-            return found
-        found = Given(failure, level, node)
+        if name not in parameters or (node := _argument(level, name, parameters, function)) is None:
+            break
+        found, code = Given(failure, level, node), level.frame.f_code
+        name, function = dotted(node) or "", code.co_name
+        parameters = [*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]]
     return found
 
 
@@ -153,22 +147,15 @@ def _argument(level: Level, name: str, parameters: list[str], function: str) -> 
     here = [node for node in calls if (node.lineno, node.col_offset) == (level.line, level.column)]
     optimizers = sorted((node for node in calls if _makes_optimizer(level, node)), key=lambda node: node not in here)
     named = [node for node in calls if function and callee(node)[1] == function]
-    for node in [
-        *(each for each in here if each in optimizers),
-        *optimizers,
-        *named,
-        *here,
-        *(calls if len(calls) == 1 else ()),
-    ][:1]:
-        at = parameters.index(name) - (parameters[0] == "self")
-        return keyword(node, name) or (node.args[at] if 0 <= at < len(node.args) else None)
-    return None
+    likely = [*optimizers, *named, *here, *(calls if len(calls) == 1 else ())]
+    at = parameters.index(name) - (parameters[0] == "self")
+    given = [keyword(each, name) or (each.args[at] if 0 <= at < len(each.args) else None) for each in likely[:1]]
+    return given[0] if given else None
 
 
 def _makes_optimizer(level: Level, call: ast.Call) -> bool:
-    cls = level.value(dotted(call.func) or "") if dotted(call.func) else None
-    made = value_of(level, call.func)
-    return any(is_class(each) and inherits(each, (torch.optim.Optimizer,)) for each in (cls, made))
+    cls = value_of(level, call.func)
+    return is_class(cls) and inherits(cls, (torch.optim.Optimizer,))
 
 
 def _lists_as_pytorch(module: torch.nn.Module) -> bool:
