@@ -85,7 +85,7 @@ class Kept(NamedTuple):
         return f"{self.path} = {_DETACHED.get(self.kind, '{0}.detach()').format(self.path)}"
 
 
-_DETACHED = {
+_DETACHED: dict[type, str] = {
     dict: "{{key: value.detach() for key, value in {0}.items()}}",
     list: "[value.detach() for value in {0}]",
     tuple: "tuple(value.detach() for value in {0})",

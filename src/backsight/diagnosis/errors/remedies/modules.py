@@ -285,8 +285,9 @@ def _passed_on(
     if len(calls) != len(anywhere) or any(call.keywords or call.args for call in calls):
         return ""
     for each, own in changes.items():
-        passing = {call: f"{body.text(call.func)}({name})" for call in calls_in(each) if callee(call)[1] in methods}
-        if new := {**own, **passing}:
+        inside = [call for call in calls_in(each) if callee(call)[1] in methods]
+        new: dict[ast.expr, str] = {**own, **{call: f"{body.text(call.func)}({name})" for call in inside}}
+        if new:
             written.append(write(body.place(each), rewritten(body, each, new)))
     return "".join(map(str, written)) if all(each.code for each in written) else ""
 
