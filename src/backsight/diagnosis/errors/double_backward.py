@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, listed, shown, sure_if
+from backsight.diagnosis.wording import failing, if_known, listed, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, is_class
 from backsight.source import Body, Place, backward_calls, function_at, only, read_at, statement_at
@@ -84,10 +84,9 @@ def double_backward(failure: Failure, match: re.Match[str]) -> Finding:
 def _of_operation(failure: Failure, said: dict[str, str | None]) -> Finding:
     operation = "rnn" if said.get("rnn") else _spoken(said["op"] or "")
     place = next(_runs(failure, operation), None)
-    lines = [shown(place, f"runs {operation}, whose backward is not differentiable.")] if place else []
     return explanation(
         f"{operation} can be differentiated only once, and this is the second time.",
-        (*lines, *_twice(failure)),
+        (if_known(place, f"runs {operation}, whose backward is not differentiable."), *_twice(failure)),
         _fix(operation, place),
         source=str(place) if place else failure.source,
         exact=place is not None,
@@ -185,12 +184,14 @@ def _compiled_by(node: ast.AST) -> ast.expr | None:
 def _of_function(failure: Failure) -> Finding:
     found = next(_once_differentiable(failure), None)
     name = class_name(found[0]) if found else "A custom Function"
-    lines = [shown(found[1], f"marks {name}'s backward as differentiable only once.")] if found else []
-    if found:
-        lines.append(shown(found[2], f"runs {name}."))
+    marks, runs = found[1:] if found else (None, None)
     return explanation(
         f"{name}'s backward is marked @once_differentiable, but here its gradient is differentiated again.",
-        (*lines, *_twice(failure)),
+        (
+            if_known(marks, f"marks {name}'s backward as differentiable only once."),
+            if_known(runs, f"runs {name}."),
+            *_twice(failure),
+        ),
         _differentiable(*found[:2]) if found else _UNKNOWN,
         source=str(found[1]) if found else failure.source,
         exact=found is not None,

@@ -16,7 +16,7 @@ from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.gradients import Held
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, listed, shaped, shown
+from backsight.diagnosis.wording import failing, if_known, listed, shaped, shown
 from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import class_dict, namespace
 from backsight.naming.roots import is_user_class
@@ -62,21 +62,17 @@ def gradient_assigned(failure: Failure, differs: str) -> Finding:
         fix = f"pair them with {pair.order}"
         if pair.mended:
             fix = f"write `{pair.mended}` on line {pair.loop.line}{write(pair.loop, pair.mended)}"
-        others = [shown(pair.ordered, f"gives {pair.parameters} another order.")] if pair.ordered else []
-        lines[:0] = [
-            *others,
-            shown(pair.loop, f"pairs {pair.parameters} with {pair.gradients}, which has the shapes of {pair.order}."),
-        ]
+        pairs = f"pairs {pair.parameters} with {pair.gradients}, which has the shapes of {pair.order}."
         return explanation(
             f"The gradient assigned to {name}.grad belongs to another parameter: it has a different shape.",
-            tuple(lines),
+            (if_known(pair.ordered, f"gives {pair.parameters} another order."), shown(pair.loop, pairs), *lines),
             f"Pair both in the same order: {fix}.",
             source=str(pair.ordered or pair.loop),
             exact=is_tensor(tensor),
         )
     return explanation(
-        f"The gradient assigned to {name}.grad has a different {_WHAT[differs]} than {name}.",
-        tuple(lines),
+        f"The gradient assigned to {name}.grad has a different {differs.replace('size', 'shape')} than {name}.",
+        lines,
         (_of_shape(level, target, value, text, tensor, given, failure.message) if differs == "size" else "")
         or _converted(level, target, value, text, differs),
         source=failure.source,
@@ -85,7 +81,17 @@ def gradient_assigned(failure: Failure, differs: str) -> Finding:
 
 
 _SIZE = re.compile(r"gradient of size '\[([\d, ]+)\]'")
-_WHAT = {"dtype": "dtype", "device": "device", "size": "shape", "layout": "layout"}
+_CONVERTED = {
+    "dtype": ("to({0}.dtype)", "Convert it: {1}. NumPy computes in float64 by default."),
+    "device": ("to({0}.device)", "Move it: {1}."),
+    "layout": ("to_dense()", "Convert it to the layout of {0}: {1}."),
+    "size": (
+        "view_as({0})",
+        "Assign the gradient of {0} itself: pair gradients and parameters by name. "
+        f"{OR}If the entries are in the same order, {{1}}.",
+    ),
+}
+"""By what differs: the call that converts a gradient to what suits a tensor, and how that is told."""
 
 
 def _target(statement: ast.stmt | None) -> ast.Attribute | None:
@@ -100,23 +106,12 @@ def _described(value: object, differs: str) -> str:
     if differs == "size":
         return f"of shape {shaped(value.shape)}"
     of = {"dtype": dtype_name(value.dtype), "device": str(value.device), "layout": str(value.layout)}[differs]
-    return f"with {_WHAT[differs]} {of}"
+    return f"with {differs} {of}"
 
 
 def _converted(level: Level, target: ast.Attribute, value: str, text: str, differs: str) -> str:
-    call = {"dtype": f"to({text}.dtype)", "device": f"to({text}.device)", "size": f"view_as({text})"}.get(differs)
-    new = _assigned(level, target, value, call or "to_dense()")
-    match differs:
-        case "dtype":
-            return f"Convert it: {new}. NumPy computes in float64 by default."
-        case "device":
-            return f"Move it: {new}."
-        case "size":
-            return (
-                f"Assign the gradient of {text} itself: pair gradients and parameters by name. {OR}If the entries are "
-                f"in the same order, {new}."
-            )
-    return f"Convert it to the layout of {text}: {new}."
+    call, fix = _CONVERTED[differs]
+    return fix.format(text, _assigned(level, target, value, call.format(text)))
 
 
 def _assigned(level: Level, target: ast.Attribute, value: str, call: str, mark: str = "") -> str:
@@ -319,10 +314,7 @@ def data_replaced(failure: Failure, leaves: Sequence[Leaf], where: str, said: st
         f"{what} got another shape through .data, but autograd expects {'their' if len(names) > 1 else 'its'} "
         f"{gradient}.",
         (
-            *(
-                shown(each.place, f"replaces the data of {each.leaf.name}.", known[each.leaf.index])
-                for each in replaced
-            ),
+            *(shown(at, f"replaces the data of {leaf.name}.", known[leaf.index]) for leaf, at, *_ in replaced),
             said,
             *failing(failure, "is the call that failed."),
         ),

@@ -11,7 +11,7 @@ from backsight.diagnosis.errors.devices import placed
 from backsight.diagnosis.errors.devices.operands import of_operands
 from backsight.diagnosis.errors.devices.owners import anew, is_known, made_as, moves, owner_of, spelled
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.errors.remedies.remedy import without_arguments
+from backsight.diagnosis.errors.remedies.remedy import without_argument
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
@@ -161,8 +161,7 @@ def _of_loader(failure: Failure) -> Finding:
 def _unpinned(failure: Failure) -> Edit | str:
     """The only statement that pins, without that."""
     pins = only(each for each in calls_in_files(failure) if keyword(each[2], "pin_memory") is not None)
-    new = without_arguments(pins[0], pins[2], "pin_memory") if pins is not None else ""
-    return _with_call(*pins, new) if pins is not None and new else ""
+    return _with_call(*pins, without_argument(pins[0], pins[2], "pin_memory")) if pins is not None else ""
 
 
 def _moves(body: Body, call: ast.Call) -> bool:

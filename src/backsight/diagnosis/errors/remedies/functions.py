@@ -22,7 +22,7 @@ from backsight.source.cut_rules import rule_of
 from backsight.source.definitions import gathers, values_of
 from backsight.source.edits import OR, change, on_line, put, without_marks, write
 from backsight.source.imports import is_gradient_call, library
-from backsight.source.out_of_place import out_of_place
+from backsight.source.out_of_place import arguments, out_of_place
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.attached import with_flag
 from backsight.story.enabling import computing, enabled, switches
@@ -147,10 +147,10 @@ def _without_underscore(body: Body, statement: ast.stmt) -> str:
     """A statement with each method that works in place replaced by its namesake; empty where one has none."""
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         receiver, name = callee(statement.value)
-        given = body.text(statement.value)[len(body.text(statement.value.func)) :]
+        given = ", ".join(arguments(body, statement.value))
         is_method = dotted(receiver) is not None and not library(receiver)
         if is_method and hasattr(torch.Tensor, name[:-1]) and name.endswith("_"):
-            return f"{dotted(receiver)} = {dotted(receiver)}.{name[:-1]}{given}"
+            return f"{dotted(receiver)} = {dotted(receiver)}.{name[:-1]}({given})"
     if not isinstance(statement, ast.Return | ast.Assign):
         return out_of_place(body, statement.lineno) or ""
     changes: dict[ast.expr, str] = {}
@@ -159,8 +159,7 @@ def _without_underscore(body: Body, statement: ast.stmt) -> str:
         if receiver is not None and name.endswith("_") and not name.startswith("_"):
             if not hasattr(torch.Tensor, name[:-1]):
                 return ""
-            given = body.text(call)[len(body.text(call.func)) :]
-            changes[call] = f"{body.text(receiver)}.{name[:-1]}{given}"
+            changes[call] = f"{body.text(receiver)}.{name[:-1]}({', '.join(arguments(body, call))})"
     return rewritten(body, statement, changes) if changes else ""
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from backsight.diagnosis.errors.optimizer_state import made_at
-from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, without_arguments
+from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, without_argument
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.wording import counted, listed, shown
@@ -64,8 +64,7 @@ def _call(found: Refusal, name: str) -> ast.Call | None:
 def _without(found: Refusal, name: str) -> Edit | str:
     """The failing statement without an argument."""
     call, body, statement = _call(found, name), found.level.body, found.level.statement
-    text = without_arguments(body, call, name) if call is not None and body is not None else ""
-    new = rewritten(body, statement, {call: text}) if text and call and body and statement else ""
+    new = rewritten(body, statement, {call: without_argument(body, call, name)}) if call and body and statement else ""
     return write(found.level.place, new) if new else ""
 
 

@@ -14,6 +14,7 @@ from backsight.source import Body, Place, function_at
 from backsight.source.bindings import spots
 from backsight.source.body import as_function
 from backsight.source.edits import Edit, change, write
+from backsight.source.out_of_place import arguments
 from backsight.story.failure import Level
 from backsight.story.sections import function_called, undecorated
 
@@ -49,12 +50,9 @@ def anew(body: Body, statement: ast.stmt, new: str) -> Edit:
     return change(place, body.lines[statement.lineno - 1].strip(), new) if is_part else write(place, new)
 
 
-def without_arguments(body: Body, call: ast.Call, *names: str) -> str:
-    """A call without some of its arguments; empty where it unpacks others."""
-    if any(each.arg is None for each in call.keywords):
-        return ""
-    kept = [f"{each.arg}={body.text(each.value)}" for each in call.keywords if each.arg not in names]
-    return f"{body.text(call.func)}({', '.join([*map(body.text, call.args), *kept])})"
+def without_argument(body: Body, call: ast.Call, name: str) -> str:
+    """A call without the argument of this name."""
+    return f"{body.text(call.func)}({', '.join(arguments(body, call, name))})"
 
 
 def blocks_around(level: Level) -> list[ast.stmt]:

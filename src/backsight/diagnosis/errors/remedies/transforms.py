@@ -20,6 +20,7 @@ from backsight.source.body import body_around, callee, dotted, keyword, statemen
 from backsight.source.definitions import definitions
 from backsight.source.edits import OR, Edit, alternatives, on_line, write
 from backsight.source.imports import meaning
+from backsight.source.out_of_place import arguments
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
@@ -35,11 +36,9 @@ def _checkpointed(found: Refusal, match: Match) -> Remedy | None:
     if not isinstance(call, ast.Call) or callee(call)[1] != "checkpoint" or body is None or statement is None:
         return None
     own = ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug")
-    given = [
-        *map(body.text, call.args[1:]),
-        *(f"{k.arg}={body.text(k.value)}" for k in call.keywords if k.arg not in own),
-    ]
-    line = rewritten(body, statement, {call: f"{simple(body.text(call.args[0]))}({', '.join(given)})"})
+    inner = ast.Call(call.func, call.args[1:], [each for each in call.keywords if each.arg not in own])
+    given = ", ".join(arguments(body, inner))
+    line = rewritten(body, statement, {call: f"{simple(body.text(call.args[0]))}({given})"})
     return Remedy(
         f"torch.func cannot differentiate through checkpoint(): {on_line(body.place(statement), line)} where "
         "torch.func transforms the model. To save memory instead, pass chunk_size to torch.func.vmap or jacrev."
