@@ -174,7 +174,6 @@ def _calls(failure: Failure, cause: Unsteady | None) -> Iterator[Fact]:
 
 
 def _checkpointing(failure: Failure) -> Iterator[tuple[ast.Call, Place]]:
-    """The calls that checkpoint, with their statements."""
     for section in sections(failure):
         yield from ((call, place) for call, place in section.calls() if callee(call)[1].startswith("checkpoint"))
 

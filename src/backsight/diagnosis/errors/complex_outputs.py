@@ -296,8 +296,6 @@ def _without_cast(section: Section, call: ast.Call, real: Mapping[ast.expr, str]
 
 
 class _Uncast(ast.NodeTransformer):
-    """Takes complex dtypes out of calls."""
-
     def __init__(self, section: Section) -> None:
         self._section = section
 
@@ -370,7 +368,6 @@ def _conjugated(node: ast.expr) -> ast.expr:
 
 
 def _is_by_conjugate(node: ast.expr) -> bool:
-    """Whether exactly one factor of a product is the conjugate of the other."""
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
         return False
     return (_conjugated(node.left) is node.left) != (_conjugated(node.right) is node.right)

@@ -315,7 +315,6 @@ def _spoken(operation: str) -> str:
 
 
 def _runs(failure: Failure, operation: str) -> Iterator[Place]:
-    """The statements on the way to the loss that may run the operation."""
     for section in sections(failure):
         for line in section.lines():
             statement = statement_at(section.body, line)

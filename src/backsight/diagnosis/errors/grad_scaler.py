@@ -175,7 +175,6 @@ def _callers(misused: Misused, call: Call) -> Iterator[Call]:
 
 
 def _together(one: Call, other: Call) -> bool:
-    """Whether two calls stand in the same function."""
     return one.section.body.node is other.section.body.node
 
 
@@ -329,7 +328,6 @@ def _clipping(misused: Misused, here: Call) -> Place | None:
 
 
 def _late(misused: Misused) -> Finding:
-    """unscale_() after step()."""
     step = next(iter(misused.others("step")), None)
     name, argument, here = misused.name, misused.argument, misused.here
     if step and here and step.section is here.section and is_before(here, step):  # in this order: of a step before
@@ -374,7 +372,6 @@ def _up(misused: Misused, step: Call | None) -> str:
 
 
 def _never_scaled(misused: Misused, method: str) -> Finding:
-    """The loss of this scaler was never scaled."""
     name = misused.name
     title = f"{name}.{method}() runs, but {name}.scale() never did: the loss was not scaled."
     asked = [shown(misused.asked, f"calls {method}().")] if misused.asked else []

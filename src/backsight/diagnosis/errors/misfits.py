@@ -363,7 +363,6 @@ def _has(failure: Failure, path: str, leaf: Leaf) -> bool:
 
 
 def _given(failure: Failure, body: Body, name: str) -> Iterator[str]:
-    """What the calls of a function give for one of its arguments."""
     positions = [each.arg for each in body.node.args.args] if isinstance(body.node, ast.FunctionDef) else []
     for _, _, call in calls_of(*user_files(failure)):
         if name in positions and dotted(call.func) == body.name:

@@ -99,7 +99,6 @@ def _of_generator(failure: Failure, wanted: str, found: str) -> Finding:
 
 
 def _with_call(body: Body | None, statement: ast.stmt | None, call: ast.Call | None, new: str) -> Edit | str:
-    """A statement with a call replaced."""
     text = rewritten(body, statement, {call: new}) if body and statement and call is not None else ""
     return write(body.place(statement), text) if body and statement and text else ""
 

@@ -83,7 +83,6 @@ def _unpack_hooks(found: Refusal) -> Iterator[Callable]:
 
 @remedy(r"incompatible with \.grad\(\)")
 def _reentrant(found: Refusal, match: Match) -> Remedy | None:
-    """The checkpoint that cannot be differentiated by autograd.grad."""
     call = reentrant_call(found.failure)
     if call is None:
         return None

@@ -177,7 +177,6 @@ def _tuple_returned(found: Refusal, match: Match) -> Remedy | None:
 
 
 def _derivative(body: Body | None, node: ast.expr, statement: ast.Return) -> ast.Call | None:
-    """The call of torch.autograd.grad() whose result is returned."""
     value = only(values_of(body, node.id, statement.lineno)) if body and isinstance(node, ast.Name) else node
     return value if isinstance(value, ast.Call) and is_gradient_call(value) else None
 

@@ -57,12 +57,10 @@ def _rate_as_a_number(found: Refusal, match: Match) -> Remedy:
 
 
 def _call(found: Refusal, name: str) -> ast.Call | None:
-    """The call of the failing statement that is given an argument by this name."""
     return next((each for each in calls_in(found.level.statement) if keyword(each, name) is not None), None)
 
 
 def _without(found: Refusal, name: str) -> Edit | str:
-    """The failing statement without an argument."""
     call, body, statement = _call(found, name), found.level.body, found.level.statement
     new = rewritten(body, statement, {call: without_argument(body, call, name)}) if call and body and statement else ""
     return write(found.level.place, new) if new else ""
@@ -99,7 +97,6 @@ def _settings(variables: Any) -> str:
 
 
 def _lengths(variables: Any, name: str) -> list[int]:
-    """The number of parameters in each group of an optimizer, or of its saved state."""
     groups = variables.get(name)
     if not isinstance(groups, list):
         return []
