@@ -113,10 +113,9 @@ def _last_batch(failure: Failure, rows: int, before: int) -> str:
         if held.get("drop_last") is not False or held.get("batch_size") != before or rows >= before:
             continue
         for outer in failure.users[failure.users.index(level) :]:
-            own = next(
-                (n for n in (name, *outer.variables) if outer.value(n) is loader and assignments(outer.body, n)), ""
-            )
-            made = statement_at(outer.body, *assignments(outer.body, own)[-1].position) if own else None
+            names = (each for each in (name, *outer.variables) if outer.value(each) is loader)
+            places = next(filter(None, (assignments(outer.body, each) for each in names)), ())
+            made = statement_at(outer.body, *places[-1].position) if places else None
             if made is None or outer.body is None:
                 continue
             for call in calls_in(made):

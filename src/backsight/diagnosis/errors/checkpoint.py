@@ -51,7 +51,7 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     name = _name(failure, function) if function is not None else "The checkpointed function"
     cause = _cause(failure, function) if function is not None else None
     parting = first_difference(failure)
-    difference = _difference(failure)
+    difference, of_counts = _difference(failure)
     line = parting.line if parting else None
     late = cause is None and line is not None
     cause = decided(line.file, line.line) if late and line is not None else cause
@@ -60,15 +60,14 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     found = ((cause.place, cause.why), *cause.also) if cause else ()
     why = [shown(place, does, None if seen else "read") for place, does in found]
     again = f"reruns {name.partition(' (')[0]} to recompute the tensors that backward needs."
-    evidence: list[Fact] = [*_calls(failure, cause), *([] if late else why)]
-    evidence += [*failing(failure, again)]
+    evidence: list[Fact] = [*_calls(failure, cause), *([] if late else why), *failing(failure, again)]
     evidence += why if late else []
     if parting and line:
         evidence.append(shown(line, f"is where {parting}"))
     elif parting:
         evidence.append(f"{str(parting)[0].upper()}{str(parting)[1:]}")
-    if difference and (parting is None or difference.counts):
-        evidence.append(difference.text)
+    if difference and (parting is None or of_counts):
+        evidence.append(difference)
     if not seen:
         evidence += [] if cause else ["The source text does not show what differs between the two runs."]
         evidence.append("checkpoint(..., debug=True) lists the operations of both runs.")
@@ -178,28 +177,20 @@ def _checkpointing(failure: Failure) -> Iterator[tuple[ast.Call, Place]]:
         yield from ((call, place) for call, place in section.calls() if callee(call)[1].startswith("checkpoint"))
 
 
-@dataclass(frozen=True)
-class _Difference:
+def _difference(failure: Failure) -> tuple[str, bool]:
     """What PyTorch has seen to differ, in one sentence, and whether that is how many tensors the runs saved."""
-
-    text: str
-    counts: bool
-
-
-def _difference(failure: Failure) -> _Difference | None:
-    """What PyTorch has seen to differ; None if it does not say."""
     causes = [failure.error, failure.error.__cause__]
     text = "\n".join(message_of(each) for each in causes if each is not None)
     if counts := _COUNTS.search(text):
         first, second = counts.groups()
-        return _Difference(f"The first run saved {first} tensors for backward, the second {second}.", counts=True)
+        return f"The first run saved {first} tensors for backward, the second {second}.", True
     if "trying to save more tensors" in text:
-        return _Difference("The second run saved more tensors for backward than the first.", counts=True)
+        return "The second run saved more tensors for backward than the first.", True
     if metadata := _METADATA.search(text):
         position, before, after = metadata.groups()
         runs = f"{_described(before)} in the first run and {_described(after)} in the second"
-        return _Difference(f"Saved tensor {position} was {runs}.", counts=False)
-    return None
+        return f"Saved tensor {position} was {runs}.", False
+    return "", False
 
 
 def _described(metadata: str) -> str:

@@ -144,12 +144,8 @@ def _taken_out(failure: Failure, name: str) -> str:
     every = [(body, each) for file in user_files(failure) for body in functions(file) for each in statements(body.node)]
     for body, each in every if attribute else ():
         for node in expressions(each):
-            if (
-                isinstance(node, ast.Subscript)
-                and isinstance(node.ctx, ast.Load)
-                and last_name(node.value) == attribute
-            ):
-                found.append((body, each, node))
+            if isinstance(node, ast.Subscript) and last_name(node.value) == attribute:
+                found += [(body, each, node)] if isinstance(node.ctx, ast.Load) else []
     if len(found) != 1:
         return ""
     body, statement, node = found[0]

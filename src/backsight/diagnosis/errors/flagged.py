@@ -105,23 +105,19 @@ def _is_registered(flag: Flag, loop: ast.For | None) -> bool:
 
 def _of_registered(flag: Flag, *, several: bool) -> str:
     graph = survey((flag.tensor,), frames=flag.failure.frames).graph if flag.tensor is not None else None
-    leaves = (
-        [leaf.name for leaf in graph.leaves if leaf.kind in ("parameter", "variable") and leaf.name] if graph else []
-    )
-    sources = "what they are computed from" if several else "what it is computed from"
+    every = graph.leaves if graph else ()
+    leaves = [leaf.name for leaf in every if leaf.kind in ("parameter", "variable") and leaf.name]
+    it, they, are = ("them", "they", "are") if several else ("it", "it", "is")
+    sources = f"what {they} {are} computed from"
     behind = f"{sources}, as {leaves[0]}" if several and leaves else listed(leaves, 3) or sources
     if flag.wanted:
         return (
             f"It requires grad already, and hands its gradient on to {behind}. For its own gradient: "
             f"{flag.retained(flag.text if several else flag.name)}."
         )
-    it, must, is_computed = (
-        ("them", "they must", "they are computed") if several else ("it", "it must", "it is computed")
-    )
-    stay = "stay as they are" if several else "stay as it is"
     return (
-        f"If {must} only {stay}, leave {it} out of the update: then the gradient of the loss still reaches {behind}. "
-        f"If no gradient should go there through {it}, detach {it} where {is_computed}."
+        f"If {they} must only stay as {they} {are}, leave {it} out of the update: then the gradient of the loss still "
+        f"reaches {behind}. If no gradient should go there through {it}, detach {it} where {they} {are} computed."
     )
 
 

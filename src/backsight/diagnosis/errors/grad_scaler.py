@@ -125,10 +125,8 @@ def _left_early(misused: Misused, here: Call, updates: Sequence[Call], title: st
         early = any(each.place.position < start.place.position for each in cleared)
         code = "; ".join([updated, *(each.place.text for each in late[:1] if not early)])
         first = _before(body, found, code)
-        same = (
-            f" The same above {_lines(every[1:])}{marks_of(''.join(_before(body, each, code) for each in every[1:]))}."
-        )
-        same = same if every[1:] else ""
+        others = marks_of("".join(_before(body, each, code) for each in every[1:]))
+        same = f" The same above {_lines(every[1:])}{others}." if every[1:] else ""
         around = arms.get(found, ())
         handled = found.position > update.place.position
         leaves = f"runs after an exception, which skips line {update.place.line}, `{updated}`: the next call fails."

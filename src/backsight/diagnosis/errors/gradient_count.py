@@ -90,11 +90,8 @@ def _fix(found: Applied, due: int, got: int, rule: str) -> str:
         return ending
     statement = next((each for each in returned(body) if len(elements(each)) == got), None) if body else None
     if statement is None or body is None:
-        return (
-            f"End {found.backward} with a return of {counted(due, 'value')}. {rule}"
-            if body and not returned(body)
-            else rule
-        )
+        ends = f"End {found.backward} with a return of {counted(due, 'value')}. {rule}"
+        return ends if body and not returned(body) else rule
     written = [body.text(each) for each in elements(statement)]
     if got < due and not any(found.needed[got:]):
         whole = ", ".join([*written, *["None"] * (due - got)])

@@ -22,7 +22,7 @@ from backsight.naming.plain import class_dict, namespace
 from backsight.naming.roots import is_user_class
 from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, calls_of, only, statements_of
-from backsight.source.bindings import assigned, parameters_of
+from backsight.source.bindings import assigned, parameters_of, target_names
 from backsight.source.body import body_around, callee, calls_in, dotted, functions, imported_in, keyword, statements
 from backsight.source.changes import is_tensor_data
 from backsight.source.definitions import values_of
@@ -204,17 +204,11 @@ def _zipped(level: Level, parameter: str) -> tuple[ast.For, ast.expr, ast.expr] 
     every = statements(level.body.node) if level.body else ()
     loops = [each for each in every if isinstance(each, ast.For) and each.lineno < level.line <= (each.end_lineno or 0)]
     for loop in reversed(loops):
-        call, target = loop.iter, loop.target
-        if (
-            isinstance(call, ast.Call)
-            and callee(call)[1] == "zip"
-            and len(call.args) == 2
-            and isinstance(target, ast.Tuple)
-        ):
-            names = [parameter in {n.id for n in ast.walk(each) if isinstance(n, ast.Name)} for each in target.elts]
-            if len(names) == 2 and any(names):
-                first, second = call.args
-                return (loop, first, second) if names[0] else (loop, second, first)
+        match loop:
+            case ast.For(ast.Tuple([_, _] as parts), ast.Call(args=[one, other]) as call) if callee(call)[1] == "zip":
+                names = [parameter in target_names(each) for each in parts]
+                if any(names):
+                    return (loop, one, other) if names[0] else (loop, other, one)
     return None, None, None
 
 

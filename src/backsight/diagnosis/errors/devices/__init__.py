@@ -131,9 +131,8 @@ def _generator(level: Level) -> tuple[str, str]:
 def _of_loader(failure: Failure) -> Finding:
     """Explain a DataLoader that is to pin samples which are not in the memory of the CPU."""
     sample = next((v for each in reversed(failure.levels) for v in each.variables.values() if is_tensor(v)), None)
-    iterator = next(
-        (s for each in failure.levels if hasattr(type(s := each.variables.get("self")), "_next_data")), None
-    )
+    held = (each.variables.get("self") for each in failure.levels)
+    iterator = next((each for each in held if hasattr(type(each), "_next_data")), None)
     dataset = vars(iterator).get("_dataset") if iterator is not None else None
     device = str(placed.device_of(sample)) if sample is not None else "the GPU"
     kind = class_name(type(dataset)) if dataset is not None else "the data set"

@@ -22,7 +22,7 @@ from backsight.source.rewriting import rewritten
 from backsight.story.attached import with_flag
 from backsight.story.failure import Failure, Level
 from backsight.story.files import calls_in_files
-from backsight.story.memory import is_module, is_tensor
+from backsight.story.memory import is_module
 from backsight.story.sections import methods_of
 from backsight.tape import modules_in, parameters_in, registered
 
@@ -66,14 +66,10 @@ def owner_of(failure: Failure, tensor: torch.Tensor) -> Owner | None:
 
 def holder_in_module(failure: Failure, tensor: torch.Tensor) -> tuple[torch.nn.Module, str] | None:
     """Return the module that has a tensor for a plain attribute, which no `.to()` moves, and the attribute."""
-    return next(
-        (
-            (module, name)
-            for module, name, value in _plain(failure)
-            if value is tensor or any(item is tensor for item in _items(value) if is_tensor(item))
-        ),
-        None,
-    )
+    for module, name, value in _plain(failure):
+        if value is tensor or any(item is tensor for item in _items(value)):
+            return module, name
+    return None
 
 
 def container_of(failure: Failure, owned: torch.nn.Module) -> tuple[torch.nn.Module, str] | None:

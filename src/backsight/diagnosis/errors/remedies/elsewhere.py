@@ -166,11 +166,8 @@ def returned(body: Body, kind: str) -> tuple[ast.Return | None, bool]:
     every = [each for each in spots(body.node) if isinstance(each.node, ast.Return)]
     may = [(each.node, _returns(body, each, given, kind)) for each in every]
     sure = [node for node, does in may if does]
-    open_ = [node for node, does in may if does is None]
-    if (
-        kind == "NoneType" and getattr(body.node, "name", "") != "<lambda>"
-    ):  # one that ends without a return gives it, too
-        open_ = []
+    ends = kind == "NoneType" and body.name != "<lambda>"  # without a return
+    open_ = [node for node, does in may if does is None and not ends]
     found = sure if len(sure) == 1 else [] if sure else open_
     node = only(found)
     return node if isinstance(node, ast.Return) else None, not (sure and open_)

@@ -47,12 +47,10 @@ def _not_returned(found: Refusal, match: Match) -> Remedy | None:
     returning = next((each for each in statements(body.node) if isinstance(each, ast.Return)), None)
     instead = _without_underscore(body, changing) if changing is not None else ""
     without = removed(body.place(marks[0][0]))
-    plain = (
-        f"{OR}Or modify nothing in place: {without} and write `{instead}` on line {changing.lineno}"
-        f"{anew(body, changing, instead)}."
-        if instead and changing is not None
-        else f"Or {without_marks(without)}, and compute a new tensor instead of changing {name}."
-    )
+    plain = f"Or {without_marks(without)}, and compute a new tensor instead of changing {name}."
+    if instead and changing is not None:
+        written = f"write `{instead}` on line {changing.lineno}{anew(body, changing, instead)}"
+        plain = f"{OR}Or modify nothing in place: {without} and {written}."
     lines = [shown(body.place(marks[0][0]), f"declares that forward modifies {name} in place.")]
     lines += [shown(body.place(returning), f"does not return {name} itself.")] if returning else []
     return Remedy(
