@@ -7,7 +7,6 @@ import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import torch
@@ -17,7 +16,7 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.unsteady import Unsteady, decided, draws, unsteady
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import a_kind, failing, shaped, shown
+from backsight.diagnosis.wording import a_kind, failing, if_known, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Place, function_at, read_at
@@ -60,7 +59,10 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     found = ((cause.place, cause.why), *cause.also) if cause else ()
     why = [shown(place, does, None if seen else "read") for place, does in found]
     again = f"reruns {name.partition(' (')[0]} to recompute the tensors that backward needs."
-    evidence: list[Fact] = [*_calls(failure, cause), *([] if late else why), *failing(failure, again)]
+    called = next((place for _, place in _checkpointing(failure)), None)
+    saves = if_known(called, "saves only the inputs; backward recomputes the rest.")
+    told = cause is not None and cause.place == called
+    evidence: list[Fact | None] = [None if told else saves, *([] if late else why), *failing(failure, again)]
     evidence += why if late else []
     if parting and line:
         evidence.append(shown(line, f"is where {parting}"))
@@ -73,7 +75,7 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
         evidence.append("checkpoint(..., debug=True) lists the operations of both runs.")
     return explanation(
         f"{name} computed something different when checkpoint reran it for backward.",
-        tuple(evidence),
+        evidence,
         (_afterwards(failure, function, cause) or _outside(failure, function, cause) or cause.fix) if cause else _FIX,
         source=str(cause.place) if cause else str(line) if line else _where(function) or failure.source,
         exact=seen,
@@ -163,13 +165,6 @@ def _where(function: object) -> str | None:
     run = function_of(function)
     code = getattr(run, "__code__", None)
     return str(Place(code.co_filename, code.co_firstlineno, "")) if code is not None else None
-
-
-def _calls(failure: Failure, cause: Unsteady | None) -> Iterator[Fact]:
-    """The statement that checkpoints, where it is still to be found, and is not told as the cause."""
-    for _, place in islice(_checkpointing(failure), 1):
-        if cause is None or cause.place != place:
-            yield shown(place, "saves only the inputs; backward recomputes the rest.")
 
 
 def _checkpointing(failure: Failure) -> Iterator[tuple[ast.Call, Place]]:
