@@ -207,13 +207,15 @@ def detachments(copied: str, kept: list[Kept], beside: str = "") -> list[str]:
 
 def pruned(module: object, attribute: str) -> bool:
     """Whether torch.nn.utils.prune computes an attribute before each forward pass: `weight` of `weight_orig`."""
+    kinds = ((each, {class_name(base) for base in mro(type(each))}) for each in pre_hooks(module))
+    pruning = (namespace(each) or {} for each, kind in kinds if "BasePruningMethod" in kind)
+    return any(each.get("_tensor_name") == attribute for each in pruning)
+
+
+def pre_hooks(module: object) -> list[object]:
+    """The hooks that run before each forward pass of a module."""
     hooks = (namespace(module) or {}).get("_forward_pre_hooks")
-    found = list(hooks.values()) if isinstance(hooks, dict) else []
-    return any(
-        any(class_name(base) == "BasePruningMethod" for base in mro(type(each)))
-        and (namespace(each) or {}).get("_tensor_name") == attribute
-        for each in found
-    )
+    return list(hooks.values()) if isinstance(hooks, dict) else []
 
 
 def told_of_pruning(kept: list[Kept], attribute: str) -> str:
@@ -340,35 +342,28 @@ def _reads(body: Body | None, attribute: str, *, to_detach: bool) -> bool:
 def _detached(stored: Place | None, attribute: str) -> str:
     """The statement that stores an attribute, with its value detached."""
     try:
-        (statement,) = ast.parse(stored.text if stored else "").body
+        block = ast.parse(stored.text if stored else "").body
     except (SyntaxError, ValueError):
-        statement = None
-    is_one = isinstance(statement, ast.Assign) and len(statement.targets) == 1
-    if is_one and isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name | ast.Attribute):
-        return f"{ast.unparse(statement.targets[0])} = {simple(ast.unparse(statement.value))}.detach()"
+        block = []
+    match block:
+        case [ast.Assign([ast.Name() | ast.Attribute() as target], value)]:
+            return f"{ast.unparse(target)} = {simple(ast.unparse(value))}.detach()"
     return f"call detach() on the value assigned to {attribute}"
 
 
 def _reparametrized(module: object) -> str:
     """The old function of torch.nn.utils that computes a parameter of a module before each call: `weight_norm`."""
-    hooks = (namespace(module) or {}).get("_forward_pre_hooks")
-    for hook in hooks.values() if isinstance(hooks, dict) else ():
-        old = {"WeightNorm": "weight_norm", "SpectralNorm": "spectral_norm"}.get(class_name(type(hook)))
-        if old:
-            return old
-    return ""
+    old = {"WeightNorm": "weight_norm", "SpectralNorm": "spectral_norm"}
+    return next((old[name] for hook in pre_hooks(module) if (name := class_name(type(hook))) in old), "")
 
 
 def _parametrized(failure: Failure, old: str) -> str:
     """The edits that call the new function of that name, wherever the program calls the old one."""
-    changes: dict[ast.stmt, dict[ast.expr, str]] = {}
-    bodies: dict[ast.stmt, Body] = {}
+    changes: dict[ast.stmt, tuple[Body, dict[ast.expr, str]]] = {}
     for body, statement, call in calls_of(*user_files(failure)):
         if meaning(call.func) in (f"torch.nn.utils.{old}", f"torch.nn.utils.{old}.{old}"):
             before = body.text(call.func).removesuffix(old) if isinstance(call.func, ast.Attribute) else ""
             new = f"{before or 'torch.nn.utils.'}parametrizations.{old}"
-            changes.setdefault(statement, {})[call.func] = new
-            bodies[statement] = body
-    lines = {each: rewritten(bodies[each], each, new) for each, new in changes.items()}
-    edits = (write(bodies[each].place(each), line) for each, line in lines.items())
-    return "".join(map(str, edits)) if all(lines.values()) else ""
+            changes.setdefault(statement, (body, {}))[1][call.func] = new
+    lines = [(body.place(each), rewritten(body, each, new)) for each, (body, new) in changes.items()]
+    return "".join(str(write(*each)) for each in lines) if all(line for _, line in lines) else ""

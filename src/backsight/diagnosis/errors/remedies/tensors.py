@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import torch
 
-from backsight.diagnosis.errors.copied import detaching, detachments, results_kept
+from backsight.diagnosis.errors.copied import detaching, detachments, pre_hooks, results_kept
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, blocks_around, remedy
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.refused import Refusal
@@ -214,10 +214,8 @@ def _sent(found: Refusal, match: Match) -> Remedy | None:
 def _computing(found: Refusal, tensor: torch.Tensor, attribute: str) -> Iterator[str]:
     """The function of torch.nn.utils whose hook computes an attribute of a module before each of its passes."""
     for module, _ in search((), frames=found.failure.frames, collect=(torch.nn.Module,)).found:
-        held = namespace(module) or {} if is_module(module) else {}
-        hooks = held.get("_forward_pre_hooks")
-        if held.get(attribute) is tensor and isinstance(hooks, dict):
-            kinds = (type(each).__module__ for each in hooks.values())
+        if (namespace(module) or {}).get(attribute) is tensor:
+            kinds = (type(each).__module__ for each in pre_hooks(module))
             yield from (kind.rpartition(".")[2] for kind in kinds if kind.startswith("torch.nn.utils."))
 
 
