@@ -13,7 +13,7 @@ from backsight.diagnosis.wording import listed
 from backsight.naming import search
 from backsight.naming.plain import class_dict, class_name, mro, namespace
 from backsight.naming.roots import is_user_class
-from backsight.source import Body, Place, calls_of, only
+from backsight.source import Body, Place, calls_of, only, statements_of
 from backsight.source.body import (
     body_around,
     callee,
@@ -141,7 +141,7 @@ def _kept_as(failure: Failure, name: str, tensor: object) -> list[Kept]:
 def _taken_out(failure: Failure, name: str) -> str:
     """How the only line that reads an entry of a dict takes it out, where its function empties the dict before."""
     attribute, found = name.rpartition("[")[0].rpartition(".")[2], list[tuple[Body, ast.stmt, ast.Subscript]]()
-    every = [(body, each) for file in user_files(failure) for body in functions(file) for each in statements(body.node)]
+    every = [*statements_of(*user_files(failure))]
     for body, each in every if attribute else ():
         for node in expressions(each):
             if isinstance(node, ast.Subscript) and last_name(node.value) == attribute:
@@ -158,8 +158,8 @@ def _taken_out(failure: Failure, name: str) -> str:
 
 def _is_returned(failure: Failure, attribute: str) -> bool:
     """Whether a function returns what an attribute of this name holds, so that a loss may be computed from it."""
-    every = (each for file in user_files(failure) for body in functions(file) for each in statements(body.node))
-    nodes = (node for each in every if isinstance(each, ast.Return) for node in expressions(each))
+    every = (each for _, each in statements_of(*user_files(failure)) if isinstance(each, ast.Return))
+    nodes = (node for each in every for node in expressions(each))
     return any(isinstance(node, ast.Attribute) and node.attr == attribute.partition("[")[0] for node in nodes)
 
 

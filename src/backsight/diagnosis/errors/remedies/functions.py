@@ -15,7 +15,7 @@ from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, is_class
-from backsight.source import Body, Place, calls_of, function_at, only, statement_at
+from backsight.source import Body, Place, calls_of, function_at, only, statement_at, statements_of
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
 from backsight.source.changes import changed_names
 from backsight.source.cut_rules import rule_of
@@ -240,22 +240,15 @@ def _not_a_tensor(found: Refusal, match: Match) -> Remedy | None:
             tuple(lines),
             call[0].place(call[1]) if call else None,
         )
-    line = rewritten(backward, returning, {back: "None"})
-    number = call[2].args[k] if call is not None else None
-    fix = (
-        f"apply() got no tensor for {name}, so backward returns None there: {on_line(backward.place(returning), line)}."
-    )
-    if call is not None and number is not None and (rule := rule_of(number)) is not None and rule.kind == "number":
-        tensor = callee(number)[0] if isinstance(number, ast.Call) and callee(number)[0] is not None else None
-        tensor = tensor or next(iter(getattr(number, "args", [])), None)
-        new = rewritten(call[0], call[1], {number: call[0].text(tensor)}) if tensor is not None else ""
-        if new:
-            at = on_line(call[0].place(call[1]), new)
-            fix = (
-                f"To train it, give it as a tensor: {at}. {OR}If it should not be trained, return None: "
-                + on_line(backward.place(returning), line)
-                + "."
-            )
+    none = on_line(backward.place(returning), rewritten(backward, returning, {back: "None"}))
+    fix = f"apply() got no tensor for {name}, so backward returns None there: {none}."
+    if call is not None and (rule := rule_of(call[2].args[k])) is not None and rule.kind == "number":
+        body, at, number = call[0], call[1], call[2].args[k]
+        receiver = callee(number)[0] if isinstance(number, ast.Call) else None
+        tensor = receiver or next(iter(getattr(number, "args", [])), None)
+        if tensor is not None and (new := rewritten(body, at, {number: body.text(tensor)})):
+            given = on_line(body.place(at), new)
+            fix = f"To train it, give it as a tensor: {given}. {OR}If it should not be trained, return None: {none}."
     return Remedy(fix, tuple(lines), backward.place(returning))
 
 
@@ -316,26 +309,21 @@ def _no_backward(found: Refusal, match: Match) -> Remedy | None:
     forward = body_of(cls, "forward")
     if forward is None or "torch" not in found.level.frame.f_globals:
         return None
-    every = [(body, each) for body in functions(forward.file) for each in statements(body.node)]
-    inside = [
-        (body, each)
-        for body, each in every
-        if isinstance(each, ast.ClassDef) and each.name == class_name(cls) and each.lineno < definition(forward).line
-    ]
+    classes = ((body, each) for body, each in statements_of(forward.file) if isinstance(each, ast.ClassDef))
+    named = (pair for pair in classes if pair[1].name == class_name(cls))
+    inside = [pair for pair in named if pair[1].lineno < definition(forward).line]
     if not inside or any(rule_of(n) for each in statements(forward.node) for n in expressions(each)):
         return None
     body, head = inside[-1]
     new = f"class {class_name(cls)}(torch.nn.Module):"
     edits = [on_line(body.place(head), new)]
-    own = [one for one in functions(forward.file) if any(one.node is each for each in head.body)]
-    for one in own:
+    for one in (one for one in functions(forward.file) if any(one.node is each for each in head.body)):
         if one.name == "__init__" and "super()" not in "".join(map(one.text, statements(one.node))):
             first = one.place(one.node.body[0])
             edits.append(f"put `super().__init__()` above line {first.line}{put('super().__init__()', 'above', first)}")
         for each in statements(one.node):
-            if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
-                receiver, name = callee(each.value)
-                if dotted(receiver) == "self" and name in _OF_CONTEXTS:
+            match each:
+                case ast.Expr(ast.Call(ast.Attribute(ast.Name("self"), name))) if name in _OF_CONTEXTS:
                     edits.append(removed(one.place(each)))
     return Remedy(
         f"{class_name(cls)} defines no backward, and needs none, as PyTorch differentiates what forward computes. Make "
