@@ -17,6 +17,8 @@ from backsight.source.body import statements
 from backsight.source.edits import OR, instead, marks_of, put, without_marks
 from backsight.story.failure import Failure
 
+_RULE = "Return one value for each argument of forward after ctx, in the same order; None where no gradient is needed."
+
 
 @explains(
     "BS207",
@@ -30,11 +32,8 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
     body = body_of(found.cls, found.backward) if found else None
     returns = counted(got, "gradient") if body is None or returned(body) else "nothing"
     title = f"{function}'s backward returns {returns}; its forward received {counted(due, 'argument')}."
-    rule = (
-        "Return one value for each argument of forward after ctx, in the same order; None where no gradient is needed."
-    )
     if found is None:
-        return explanation(title, fix=rule, source=failure.source, exact=False)
+        return explanation(title, fix=_RULE, source=failure.source, exact=False)
     forward, place = body_of(found.cls, "forward"), _place(found, got)
     lines: list[Fact] = []
     if forward:
@@ -44,7 +43,7 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
         lines.append(shown(place, f"{_returns(place, due, got)}{whose}"))
     elif not forward:
         lines.append(f"{_given(found)[0].upper()}{_given(found)[1:]}.")
-    fix = _fix(found, due, got, rule)
+    fix = _fix(found, due, got)
     if base := _inherited(found):
         fix = without_marks(fix)
         fix = f"Give {function} a {found.backward} of its own, as that of {base} fits another forward. {fix}"
@@ -84,14 +83,14 @@ def _place(found: Applied, got: int) -> Place | None:
     return body.place(chosen[-1]) if chosen else definition(body)
 
 
-def _fix(found: Applied, due: int, got: int, rule: str) -> str:
+def _fix(found: Applied, due: int, got: int) -> str:
     body = body_of(found.cls, found.backward)
     if body is not None and not returned(body) and (ending := _ending(found, body)):
         return ending
     statement = next((each for each in returned(body) if len(elements(each)) == got), None) if body else None
     if statement is None or body is None:
-        ends = f"End {found.backward} with a return of {counted(due, 'value')}. {rule}"
-        return ends if body and not returned(body) else rule
+        ends = f"End {found.backward} with a return of {counted(due, 'value')}. {_RULE}"
+        return ends if body and not returned(body) else _RULE
     written = [body.text(each) for each in elements(statement)]
     if got < due and not any(found.needed[got:]):
         whole = ", ".join([*written, *["None"] * (due - got)])
@@ -102,7 +101,7 @@ def _fix(found: Applied, due: int, got: int, rule: str) -> str:
         return f"Return None for each argument that needs no gradient: {_returning(body, statement, whole)}"
     if got < due:
         missing = [name for name, needs in zip(found.arguments, found.needed, strict=True) if needs][got:]
-        return f"Compute the gradient of {listed(missing)} too. {rule}"
+        return f"Compute the gradient of {listed(missing)} too. {_RULE}"
     if written[0] == "None" and got == due + 1:
         return f"Drop the None for ctx, which does not count: {_returning(body, statement, ', '.join(written[1:]))}"
     if due < got <= len(found.parameters):
@@ -112,7 +111,7 @@ def _fix(found: Applied, due: int, got: int, rule: str) -> str:
             f"Return {counted(due, 'value')} only{only}, {OR}or pass {left_out} to apply: a default left out has no "
             "gradient."
         )
-    return rule
+    return _RULE
 
 
 def _ending(found: Applied, body: Body) -> str:

@@ -196,11 +196,14 @@ def origin(failure: Failure, each: Placed) -> Place | None:
         places = assignments(level.body, name, before=level.line + 1) if name else ()
         if places and places[-1] != level.place:
             return places[-1]
-    owner, _, attribute = text.rpartition(".")
-    holder = each.level.value(owner) if owner else None
-    bodies = list(methods_of(type(holder))) if holder is not None else []
-    places = tuple(place for body in bodies for place in assignments(body, f"self.{attribute}"))
-    return places[0] if places else None
+    return _in_methods(each.level, text)
+
+
+def _in_methods(level: Level, path: str) -> Place | None:
+    """The first statement that gives an attribute its value, in a method of what has it."""
+    owner, _, attribute = path.rpartition(".")
+    bodies = methods_of(type(level.value(owner))) if owner else ()
+    return next((place for body in bodies for place in assignments(body, f"self.{attribute}")), None)
 
 
 def made_as(failure: Failure, name: str, value: object) -> Place | None:
@@ -212,11 +215,8 @@ def made_as(failure: Failure, name: str, value: object) -> Place | None:
             places = assignments(level.body, each, before=level.line)
             if places:
                 return places[-1]
-            owner, _, attribute = each.rpartition(".")
-            bodies = methods_of(type(level.value(owner))) if owner else ()
-            found = [place for body in bodies for place in assignments(body, f"self.{attribute}")]
-            if found:
-                return found[0]
+            if (place := _in_methods(level, each)) is not None:
+                return place
         module_places = assignments(body_around(level.frame.f_code.co_filename, 1), name)
         if level.frame.f_globals.get(name) is value and module_places:
             return module_places[-1]
