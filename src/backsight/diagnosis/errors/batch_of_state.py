@@ -12,7 +12,6 @@ import torch
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.finding import UNKNOWN, Finding
 from backsight.diagnosis.wording import counted, shown
-from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.source import Place, assignments, loop_facts, statement_at
 from backsight.source.bindings import parameters_of, uses
@@ -44,15 +43,8 @@ def batch_of_state(found: Refusal) -> Finding | None:
     if sizes is None or not isinstance(call, ast.Call) or not name or module is None:
         return None
     (rows, before), state = sizes, _carried(found.failure, name)
-    lines: list[Fact] = []
-    if state.left and state.left == state.level.place != found.level.place:
-        lines.append(
-            shown(state.left, f"keeps the state of a batch of {before}, and passes it on with the next batch.")
-        )
-    else:
-        lines += [shown(state.left, f"keeps the state of a batch of {before}.")] if state.left else []
-        if state.level is not found.level:
-            lines.append(shown(state.level.place, f"passes {state.name} to the next batch."))
+    passes = ", and passes it on with the next batch" if state.left == state.level.place != found.level.place else ""
+    lines = [shown(state.left, f"keeps the state of a batch of {before}{passes}.")] if state.left else []
     lines.append(shown(found.level.place, f"gets {counted(rows, 'row')} and a state of {before}."))
     last, new = _last_batch(found.failure, rows, before), _new_state(found, call, name)
     fix = f"{last} {OR}Or start with a new state: {new}." if last else f"Start with a new state: {new}."

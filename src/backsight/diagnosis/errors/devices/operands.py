@@ -45,10 +45,6 @@ def of_operands(failure: Failure, indexed: str | None) -> Finding:
     found = apart(failure, placed, indexed)
     if found is None:
         return _of_factory(failure, placed) or _unlocated(failure, placed)
-    if found.odd.device.type == "meta":
-        plain = [holder_in_module(failure, each.tensor) is not None for each in (found.odd, found.rest)]
-        if plain == [False, True]:  # the one with values is what no `.to()` moves: the other is on `meta` on purpose
-            found = Apart(found.rest, found.odd)
     odd, rest = found.odd, found.rest
     told = _told(failure, found, indexed is not None)
     where = f"{odd.named} is on {odd.device}, but {rest.named} is on {rest.device}"
@@ -97,11 +93,11 @@ def _variable(failure: Failure, found: Apart) -> Told:
         if body is None or made_at is None or not _takes_device(body, call):
             continue
         where = device if here is not None and body.node is here.node else device_there(failure, made_at, device)
-        how, new = _created(body, call, where)
+        new = f"{body.text(call)[:-1]}, device={where})"
         line = rewritten(body, statement, {call: new}) if statement is not None else ""
         edit = write(made_at, line) if line and is_known(made_at, where) else ""
         says = f"creates {odd.named} on {odd.device}: no device is given."
-        return Told(made_at, (shown(made_at, says),), f"{how}: {new}{edit}.")
+        return Told(made_at, (shown(made_at, says),), f"Create it there: {new}{edit}.")
     lines = (shown(made_at, f"gives {odd.named}, which is on {odd.device}."),) if made_at else ()
     if dotted(parsed(odd.text)):
         new = f"{odd.text} = {odd.text}.to({device})"
@@ -114,14 +110,6 @@ def _takes_device(body: Body, call: ast.Call) -> bool:
     return callee(call)[1] in FACTORIES and keyword(call, "device") is None and "…" not in body.text(call)
 
 
-def _created(body: Body, call: ast.Call, device: str) -> tuple[str, str]:
-    """What to do with such a call, and how it is written then; `from_numpy` takes no device."""
-    text = body.text(call)
-    if callee(call)[1] == "from_numpy":
-        return "Move it", f"{text}.to({device})"
-    return "Create it there", f"{text[:-1]}, device={device})"
-
-
 def _of_factory(failure: Failure, placed: list[Placed]) -> Finding | None:
     """A tensor that the failing line itself creates, on the CPU: `h + torch.zeros(3)`."""
     level = failure.user
@@ -131,11 +119,11 @@ def _of_factory(failure: Failure, placed: list[Placed]) -> Finding | None:
         if level is None or level.body is None or rest is None or not of_torch or not _takes_device(level.body, call):
             continue
         text = level.body.text(call)
-        how, new = _created(level.body, call, spelled(failure, rest.device, rest.text))
+        new = f"{text[:-1]}, device={spelled(failure, rest.device, rest.text)})"
         return explanation(
             f"{text} is on the CPU, but {rest.named} is on {rest.device}: both must be on one device.",
             failing(failure, "creates it without device=."),
-            f"{how}: {new}{anew(level, text, new)}.",
+            f"Create it there: {new}{anew(level, text, new)}.",
             source=failure.source,
         )
     return None

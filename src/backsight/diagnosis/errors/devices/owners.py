@@ -26,9 +26,7 @@ from backsight.story.memory import is_module
 from backsight.story.sections import methods_of
 from backsight.tape import modules_in, parameters_in, registered
 
-_NAMES = (
-    "zeros ones rand randn randint randperm arange tensor full empty eye linspace tril_indices triu_indices from_numpy"
-)
+_NAMES = "zeros ones rand randn randint randperm arange tensor full empty eye linspace tril_indices triu_indices"
 FACTORIES = frozenset(_NAMES.split())
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
