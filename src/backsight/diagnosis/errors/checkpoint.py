@@ -203,9 +203,8 @@ def _described(metadata: str) -> str:
 class Difference:
     """The first tensor that the two runs did not save alike.
 
-    position: its number, from 0, as PyTorch counts; first: what the first run saved, `float32 of shape 2×5`; second:
-    what the second run saved there, empty if it saved no more. operation and field: the node that saved it in the first
-    run, and as what; line: where that ran, if a watch has noted it.
+    position: its number, from 0; first and second: what each run saved there, empty if it saved no more.
+    operation, field: the node that saved it in the first run, and as what; line: where that ran, if a watch has it.
     """
 
     position: int
@@ -237,21 +236,20 @@ def first_difference(failure: Failure) -> Difference | None:
         alike = type(metadata) is not dict or all(metadata.get(key) == value for key, value in has.items())
         if holder is not None and (tensor is None or not alike):
             then = _kind_of(has) if tensor is not None else ""
-            return _at(failure, holder, Difference(position, _kind_of(metadata), then))
+            return Difference(position, _kind_of(metadata), then, *_saved_by(failure, holder))
     return None
 
 
-def _at(failure: Failure, holder: object, found: Difference) -> Difference:
-    """Find the node that saved it."""
+def _saved_by(failure: Failure, holder: object) -> tuple[str, str, Line | None]:
+    """The node that saved a tensor, as what, and where that ran."""
     with no_torch_function():
         roots = [root for root in failure.roots if needs_gradient(root)]
         for node in walk([node for node, _ in root_edges(roots)]).nodes if roots else ():
             field = saved_as(node, holder)
             if field:
                 watch = current()
-                line = watch.line_of(sequence_number(node)) if watch else None
-                return Difference(found.position, found.first, found.second, type(node).__name__, field, line)
-    return found
+                return type(node).__name__, field, watch.line_of(sequence_number(node)) if watch else None
+    return "", "", None
 
 
 def _metadata(tensor: torch.Tensor) -> dict[str, Any]:

@@ -72,8 +72,7 @@ class _Square(NamedTuple):
 
     by_conjugate: whether they are multiplied by their own conjugates, so that only the dtype is complex.
     is_complex: whether what is squared is known to be complex.
-    later: later statements that ask for a complex dtype again, or multiply by a complex number, each with its line and
-        without that.
+    later: later statements that are complex for other reasons, each with its line and without that.
     beside: what the square is computed with on the way that is complex, too, and the statement that made it.
     """
 

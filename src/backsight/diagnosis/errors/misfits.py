@@ -157,9 +157,8 @@ def _by_message(failure: Failure) -> Finding:
 class Paired:
     """A loop whose two lists do not have the same order.
 
-    parameters, gradients: what it writes for them. ordered: the statement that puts the parameters in their order, if
-    it is not that of the module. order: what has the order of the gradients, `net.parameters()`; mended: the loop with
-    that.
+    parameters, gradients: what it writes for them. ordered: what puts the parameters in another order than the module.
+    order: what has the order of the gradients, `net.parameters()`; mended: the loop with that.
     """
 
     loop: Place
