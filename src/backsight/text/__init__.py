@@ -5,6 +5,19 @@ Offered to other rooms: `console`, `meant`, `page`, `palette`, `rich`.
 
 from backsight.text.characters import inert, printable
 from backsight.text.stdout import PIPED, for_stdout
-from backsight.text.wording import amount, as_code, counted, listed, numbered, size
+from backsight.text.wording import amount, as_code, begun, counted, lines_at, listed, numbered, size
 
-__all__ = ["PIPED", "amount", "as_code", "counted", "for_stdout", "inert", "listed", "numbered", "printable", "size"]
+__all__ = [
+    "PIPED",
+    "amount",
+    "as_code",
+    "begun",
+    "counted",
+    "for_stdout",
+    "inert",
+    "lines_at",
+    "listed",
+    "numbered",
+    "printable",
+    "size",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 
 def counted(count: int, noun: str) -> str:
@@ -26,6 +26,17 @@ def listed(items: Sequence[str], limit: int | None = None) -> str:
     if len(shown) < len(items):
         shown.append(f"{len(items) - len(shown):,} more")
     return " and ".join(filter(None, [", ".join(shown[:-1]), *shown[-1:]]))
+
+
+def lines_at(numbers: Iterable[int], limit: int | None = None) -> str:
+    """Return `line 3`, or `lines 3 and 5`."""
+    each = [str(number) for number in dict.fromkeys(numbers)]
+    return f"line{'s' * (len(each) > 1)} {listed(each, limit)}"
+
+
+def begun(text: str) -> str:
+    """Return a text as a sentence begins with it."""
+    return text[:1].upper() + text[1:]
 
 
 def size(count: float) -> str:

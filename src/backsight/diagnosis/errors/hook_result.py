@@ -6,15 +6,16 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 from backsight.diagnosis.errors.hooked_values import REDUCING, is_an_operation, is_computed, is_reduced, keeps, reduces
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, counted, shaped, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Body, Place, assignments, function_at, loop_facts, only, read_at, statement_at
+from backsight.source import Body, Place, assignments, function_at, loop_facts, only, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.callables import Callable, callables
@@ -26,6 +27,7 @@ from backsight.story.failure import Failure, function_of
 from backsight.story.files import user_files
 from backsight.story.fixes import removed
 from backsight.story.memory import is_tensor, shape_of
+from backsight.text import begun
 from backsight.tracing import current, shapes_inside
 
 _OF_MODULES = {
@@ -56,6 +58,17 @@ class Registered:
     function: ast.AST | None
     has_name: bool = True
     taken: tuple[frozenset[str], int] = (frozenset(), 0)
+
+    @cached_property
+    def refused(self) -> tuple[Place, ast.expr, Body | None] | None:
+        """The one statement of the hook that returns something else than the gradient, what it returns, and the
+        function around it."""
+        found = only(each for each in self.results if not keeps(each[1], self.first))
+        return (*found, body_around(found[0].file, found[0].line)) if found is not None else None
+
+    @property
+    def returned(self) -> ast.expr | None:
+        return self.refused[1] if self.refused is not None else None
 
     @property
     def name(self) -> str:
@@ -98,6 +111,10 @@ class Registered:
         return self.place.file == code.co_filename and (at is not None) and _position(mine) == at
 
 
+_UNKNOWN = Registered(Place("", 0, ""), "", "", ast.Constant(None), (), None)
+"""A hook that is not known, or that is one of several."""
+
+
 @explains(
     "BS225",
     r"hook '(?P<name>[^']*)' has changed the (?P<what>size|type) of value(?: \(was (?P<was>.*?) got (?P<got>.*?)\))?",
@@ -112,21 +129,15 @@ def hook_result(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the hook, where it was registered, what it returns, and what it must return."""
     said = {key: value for key, value in match.groupdict().items() if value is not None}
     found = _candidates(failure, said)
-    one = only(found)
+    one = only(found) or _UNKNOWN
+    returning = next((place for place, value in one.results if not keeps(value, one.first)), one.place)
     return explanation(
         _title(failure, said, one),
-        tuple(_evidence(failure, said, found)),
+        _evidence(failure, said, found),
         _fix(failure, said, one),
-        source=_source(failure, one),
-        exact=one is not None,
+        source=failure.source if one is _UNKNOWN else returning,
+        exact=one is not _UNKNOWN,
     )
-
-
-def _source(failure: Failure, one: Registered | None) -> str | None:
-    if one is None:
-        return failure.source
-    returning = next((place for place, value in one.results if not keeps(value, one.first)), None)
-    return str(returning or one.place)
 
 
 def _candidates(failure: Failure, said: dict[str, str]) -> list[Registered]:
@@ -209,31 +220,27 @@ def _is_none(value: ast.expr) -> bool:
     return isinstance(value, ast.Constant) and value.value is None
 
 
-def _title(failure: Failure, said: dict[str, str], one: Registered | None) -> str:
-    who = f"The hook on {_owner(one)}" if one and one.on else "A hook"
-    due = _due(failure, one)
+def _title(failure: Failure, said: dict[str, str], one: Registered) -> str:
+    who = f"The hook on {_owner(one)}" if one.on else "A hook"
     if said.get("what") == "size":
         given, result = _shapes(one)
         if given is not None and result is not None and given != result:
             shape = f"of shape {shaped(result)}" if result else "without dimensions"
             return f"{who} returns a gradient {shape}, but it received one of shape {shaped(given)}."
-        if one and one.method in _OF_MODULES and not _is_tuple(one):
+        if one.method in _OF_MODULES and not _is_tuple(one):
             wanted = "grad_output" if "pre_hook" in one.method else "grad_input"
             return f"{who} must return a tuple like {wanted}, each gradient in its shape, and does not."
-        return f"{who} returns a gradient of a different shape than it received{due}."
+        return f"{who} returns a gradient of a different shape than it received{_due(failure, one)}."
     if said.get("what") == "type":
         got, was = _dtype(said.get("got", "")), _dtype(said.get("was", ""))
         both = f"{got} instead of {was}" if got and was else "another dtype or device"
         return f"{who} returns a gradient of a different type than it received: {both}."
     if "expected" in said:
-        what = a_kind(said["returned"])
         wanted = "a tuple of gradients" if said["expected"] == "tuple" else "a tensor or None"
-        return f"{who} returns {what}; it must return {wanted}."
-    many = said.get("many", said.get("got_many"))
-    if many:
+        return f"{who} returns {a_kind(said['returned'])}; it must return {wanted}."
+    if many := said.get("many", said.get("got_many")):
         expected = int(said.get("due", said.get("due_many", "0")))
-        returned = _returned_tensor(failure)
-        if returned:
+        if returned := _returned_tensor(failure):
             return f"{who} returns a {returned}; it must return a tuple of {counted(expected, 'gradient')}."
         return f"{who} returns {counted(int(many), 'gradient')}; it received {expected} and must return as many."
     return f"{who} returns a gradient for an input that needs none."
@@ -249,14 +256,12 @@ def _owner(one: Registered) -> str:
 
 def _is_tuple(one: Registered) -> bool:
     """Whether what a hook of a module returns is written as a tuple, or is one of the two that it is given."""
-    found = _refused(one)
     arguments: Any = getattr(one.function, "args", None)
-    given = [each.arg for each in arguments.args] if isinstance(arguments, ast.arguments) else []
-    match found[1] if found else None:
+    match one.returned:
         case ast.Tuple() | ast.List() | ast.ListComp() | ast.Call(func=ast.Name(id="tuple")):
             return True
-        case ast.Name(id=name):
-            return name in given
+        case ast.Name(id=name) if isinstance(arguments, ast.arguments):
+            return name in [each.arg for each in arguments.args]
     return False
 
 
@@ -269,33 +274,28 @@ def _returned_tensor(failure: Failure) -> str:
     return ""
 
 
-def _shapes(one: Registered | None) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+def _shapes(one: Registered) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
     """The shapes of the gradient that a hook was given and of what it returned, as a watch has seen them."""
-    found, watch = _refused(one), current()
-    body = body_around(found[0].file, found[0].line) if found else None
-    if found is None or body is None or watch is None:
+    watch = current()
+    place, value, body = one.refused or (None, None, None)
+    if place is None or value is None or body is None or watch is None:
         return None, None
-    (place, value), name = found, dotted(found[1])
-    if name is not None:  # computed by the statement that assigns it
+    if (name := dotted(value)) is not None:  # computed by the statement that assigns it
         made = assignments(body, name, before=place.line)
         statement = statement_at(body, *made[-1].position) if made else None
         if not isinstance(statement, ast.Assign) or [*map(dotted, statement.targets)] != [name]:
             return None, None
         place, value = made[-1], statement.value
-    if not is_an_operation(value):
-        return None, None
-    return shapes_inside(watch, place.file, place.line, place.last)
+    return shapes_inside(watch, place.file, place.line, place.last) if is_an_operation(value) else (None, None)
 
 
-def _due(failure: Failure, one: Registered | None) -> str:
+def _due(failure: Failure, one: Registered) -> str:
     """The shape that is due, where the tensor is still at hand."""
-    if one is None or one.method not in _OF_TENSORS or not one.on:
-        return ""
-    for level in failure.users:
-        if level.body is not None and _is_kept(level.body, one):
-            value = value_of(level, ast.parse(one.on, mode="eval").body) if "…" not in one.on else None
-            if is_tensor(value):
-                return f": {one.on} has shape {shaped(shape_of(value))}"
+    levels = failure.users if one.method in _OF_TENSORS and one.on and "…" not in one.on else ()
+    for level in levels:
+        value = value_of(level, parsed(one.on)) if level.body is not None and _is_kept(level.body, one) else None
+        if is_tensor(value):
+            return f": {one.on} has shape {shaped(shape_of(value))}"
     return ""
 
 
@@ -331,37 +331,24 @@ def _evidence(failure: Failure, said: dict[str, str], found: list[Registered]) -
         yield f"PyTorch calls the hook '{name}'; the source text registers none by that name."
 
 
-def _fix(failure: Failure, said: dict[str, str], one: Registered | None) -> str:
-    grad = (one.first if one else "") or "grad"
-    if one and one.method == "register_post_accumulate_grad_hook":
+def _fix(failure: Failure, said: dict[str, str], one: Registered) -> str:
+    grad = one.first or "grad"
+    if one.method == "register_post_accumulate_grad_hook":
         return "Return nothing from it: such a hook changes param.grad in place."
-    if one and one.method in _OF_MODULES and "pre_hook" not in one.method:
-        what = "a tuple like grad_input, with one gradient for each input of the module"
-        written = _as_many(failure, one, int(said.get("due") or said.get("due_many") or 0))
-        each = "tuple(g if g is None else 2 * g for g in grad_input)"
-        keep = "Keep None for inputs without a gradient."
-        forward = _forward(one)
-        if forward is not None:
-            written = f"{_apart(one)}, as line {forward.line} registers the hook on activations, too"
-        if _changes(one):
-            how = written or f"return {each}"
-            return f"The hook changes the gradient, so it must return {what}: {how}. {keep}"
-        how = f"{written}, {what}" if written else f"return {what}: {each}"
-        only = f"If the hook only inspects gradients, {'return nothing' if forward else _nothing(one)}."
-        return f"{only} {OR}Otherwise{',' * how.startswith('if ')} {how}. {keep}"
-    if one and one.method in _OF_MODULES:
+    if one.method in _OF_MODULES and "pre_hook" in one.method:
         return "Return nothing, or a tuple like grad_output: one gradient for each output of the module."
+    if one.method in _OF_MODULES:
+        return _fix_of_module(failure, one, int(said.get("due") or said.get("due_many") or 0))
+    same = f"A returned tensor replaces {grad}, so it must have the same shape."
     if said.get("what") == "size":
         if _flattened(one) is not None and (how := _returning(one, f"{{}}.view_as({grad})")):
             return f"Give the result the shape of {grad}: {how}."
-        if (reduced := _reduced(one)) is not None and (how := _returning(one, reduced.whole)):
-            return (
-                f"Leave out {reduced.call}, which reduces the result to another shape than that of {grad}: "
-                f"{how}. A returned tensor replaces {grad}, so it must have the same shape."
-            )
+        call, whole = _reduced(one)
+        if call and (how := _returning(one, whole)):
+            return f"Leave out {call}, which reduces the result to another shape than that of {grad}: {how}. {same}"
         return (
             f"If the hook only inspects {grad}, {_nothing(one)}: keep {grad}.norm(), {grad}[0] and the like in a "
-            f"variable. A returned tensor replaces {grad}, so it must have the same shape."
+            f"variable. {same}"
         )
     if said.get("what") == "type":
         how = _uncast(one) or _returning(one, f"{{}}.to({grad})") or f"(...).to({grad})"
@@ -378,51 +365,58 @@ def _fix(failure: Failure, said: dict[str, str], one: Registered | None) -> str:
     )
 
 
-def _only_gradient(one: Registered | None) -> str:
+def _fix_of_module(failure: Failure, one: Registered, due: int) -> str:
+    what = "a tuple like grad_input, with one gradient for each input of the module"
+    each, keep = "tuple(g if g is None else 2 * g for g in grad_input)", "Keep None for inputs without a gradient."
+    written, forward = _as_many(failure, one, due), _forward(one)
+    if forward is not None:
+        written = f"{_apart(one)}, as line {forward.line} registers the hook on activations, too"
+    if _changes(one):
+        return f"The hook changes the gradient, so it must return {what}: {written or f'return {each}'}. {keep}"
+    how = f"{written}, {what}" if written else f"return {what}: {each}"
+    only = f"If the hook only inspects gradients, {'return nothing' if forward else _nothing(one)}."
+    return f"{only} {OR}Otherwise{',' * how.startswith('if ')} {how}. {keep}"
+
+
+def _only_gradient(one: Registered) -> str:
     """What a hook that returns a tuple is to return instead: the one element that is computed from the gradient, and
     not reduced; empty where several are."""
-    found = _refused(one)
-    body = body_around(found[0].file, found[0].line) if found else None
-    if one is None or found is None or body is None or not isinstance(found[1], ast.Tuple):
+    place, value, body = one.refused or (None, None, None)
+    if place is None or body is None or not isinstance(value, ast.Tuple):
         return ""
-    every = [each for each in found[1].elts if not is_reduced(each, one.first)]
-    others = [node for each in found[1].elts if each not in every for node in ast.walk(each)]
+    every = [each for each in value.elts if not is_reduced(each, one.first)]
+    others = [node for each in value.elts if each not in every for node in ast.walk(each)]
     if any(isinstance(node, ast.Call) and callee(node)[1] in FILLING | {"print"} for node in others):
         return ""
-    statement = statement_at(body, *found[0].position)
-    new = rewritten(body, statement, {found[1]: ast.unparse(every[0])}) if statement and len(every) == 1 else ""
-    return f"O{on_line(found[0], new)[1:]}" if new else ""
+    statement = statement_at(body, *place.position)
+    new = rewritten(body, statement, {value: ast.unparse(every[0])}) if statement and len(every) == 1 else ""
+    return begun(on_line(place, new)) if new else ""
 
 
-def _flattened(one: Registered | None) -> Place | None:
+def _flattened(one: Registered) -> Place | None:
     """The statement of a hook that makes its gradient flat, where what it returns has as many entries; else None."""
-    found = _refused(one)
-    body = body_around(found[0].file, found[0].line) if found and one else None
-    if found is None or body is None or one is None or isinstance(found[1], ast.Subscript):
+    place, value, body = one.refused or (None, None, None)
+    if place is None or value is None or body is None or isinstance(value, ast.Subscript) or reduces(value):
         return None
-    every = ancestors(body, body.text(found[1]), found[1].lineno)
-    lines = [found[0].line, *(place.line for each in every.values() for place in each.bound)]
+    every = ancestors(body, body.text(value), value.lineno)
+    lines = [place.line, *(place.line for each in every.values() for place in each.bound)]
     flat = next((each for line in lines if (each := statement_at(body, line)) and _makes_flat(each, one.first)), None)
-    return body.place(flat) if flat is not None and not reduces(found[1]) else None
+    return body.place(flat) if flat is not None else None
 
 
-class _Reduced(NamedTuple):
-    """A call that reduces what a hook computed, `.sum(0)`, and what it is called on, as a form without fields."""
-
-    call: str
-    whole: str
-
-
-def _reduced(one: Registered | None) -> _Reduced | None:
-    """The call that reduces what a hook has computed from its gradient; None where it reduces the gradient itself, as
-    hooks do that only look at it."""
-    found = _refused(one)
-    match found[1] if found else None:
+def _reduced(one: Registered) -> tuple[str, str]:
+    """The call that reduces what a hook has computed from its gradient, `.sum(0)`, and what it is called on, as a form
+    without fields; empty where it reduces the gradient itself, as hooks do that only look at it."""
+    match one.returned:
         case ast.Call(func=ast.Attribute(value=ast.BinOp() as whole, attr=name)) as call if name in REDUCING:
-            text = ast.unparse(whole)
             written = ast.unparse(call)
-            return _Reduced(written[written.rindex(f".{name}(") :], text.replace("{", "{{").replace("}", "}}"))
-    return None
+            return written[written.rindex(f".{name}(") :], _form(whole)
+    return "", ""
+
+
+def _form(node: ast.expr) -> str:
+    """An expression as a form without fields."""
+    return ast.unparse(node).replace("{", "{{").replace("}", "}}")
 
 
 def _makes_flat(statement: ast.stmt, gradient: str) -> bool:
@@ -435,19 +429,11 @@ def _makes_flat(statement: ast.stmt, gradient: str) -> bool:
     return False
 
 
-def _refused(one: Registered | None) -> tuple[Place, ast.expr] | None:
-    """The one statement of a hook that returns something else than the gradient."""
-    found = [each for each in one.results if not keeps(each[1], one.first)] if one else []
-    return only(found)
-
-
-def _nothing(one: Registered | None) -> str:
+def _nothing(one: Registered) -> str:
     """How a hook returns nothing."""
-    found = _refused(one)
-    body = body_around(found[0].file, found[0].line) if found else None
-    if found is None or body is None:
+    place, value, body = one.refused or (None, None, None)
+    if place is None or body is None:
         return "return nothing"
-    place, value = found
     match value:
         case ast.BoolOp(op=ast.Or(), values=[ast.Call() as call, _]) if callee(call)[1] in ("append", "print"):
             statement = statement_at(body, *place.position)  # of a lambda, which calls another function first
@@ -467,39 +453,37 @@ def _only_computes(file: str, call: ast.Call) -> bool:
     return any(isinstance(each.node.body[0], ast.Return) for each in named)
 
 
-def _uncast(one: Registered | None) -> str:
+def _uncast(one: Registered) -> str:
     """What to write where the only conversion is what a hook does last to its gradient: `grad * 2` for
     `(grad * 2).half()`."""
-    found = _refused(one)
-    match found[1] if found else None:
+    match one.returned:
         case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _CASTS:
-            calls = [node for node in ast.walk(inner) if isinstance(node, ast.Call)]
-            if not calls and one is not None and any(dotted(node) == one.first for node in ast.walk(inner)):
-                return _returning(one, ast.unparse(inner).replace("{", "{{").replace("}", "}}"))
+            every = [*ast.walk(inner)]
+            if not any(isinstance(node, ast.Call) for node in every) and one.first in map(dotted, every):
+                return _returning(one, _form(inner))
     return ""
 
 
 def _as_many(failure: Failure, one: Registered, due: int) -> str:
     """Where and what a hook of a module must return: its gradients without the None beside them, or its tensor in a
     tuple; empty where neither makes as many as are due."""
-    value = found[1] if (found := _refused(one)) else None
+    value = one.returned
     if isinstance(value, ast.Tuple):
         kept = [each for each in value.elts if not _is_none(each)]
-        text = ast.unparse(ast.Tuple(kept, ast.Load())).replace("{", "{{").replace("}", "}}")
-        return _returning(one, text) if len(kept) == due else ""
+        return _returning(one, _form(ast.Tuple(kept, ast.Load()))) if len(kept) == due else ""
+    new = _returning(one, "({},)")
     if due == 1 and _returned_tensor(failure):
-        return _returning(one, "({},)")
-    new = _returning(one, "({},)") if not due and value is not None and not _is_tuple(one) else ""
-    known = value is None or is_an_operation(value) or _changes(one) or not new
-    return new if known else f"if that is one tensor, {new}"
+        return new
+    if due or value is None or _is_tuple(one) or not new:
+        return ""
+    return new if is_an_operation(value) or _changes(one) else f"if that is one tensor, {new}"
 
 
 def _changes(one: Registered) -> bool:
     """Whether what a hook of a module returns is a gradient that it, or each function that it may call, has computed
     from the one that it was given: then it does not only look."""
-    found = _refused(one)
-    body = body_around(found[0].file, found[0].line) if found else None
-    return found is not None and body is not None and is_computed(found[1], body, [*functions(body.file)])
+    _, value, body = one.refused or (None, None, None)
+    return value is not None and body is not None and is_computed(value, body, [*functions(body.file)])
 
 
 def _forward(one: Registered) -> Place | None:
@@ -517,18 +501,17 @@ def _apart(one: Registered) -> str:
     return on_line(one.place, new) if new else f"register `lambda *given: ({hook}(*given),)`"
 
 
-def _returning(one: Registered | None, form: str) -> str:
+def _returning(one: Registered, form: str) -> str:
     """`on line 13, write return (...).to(grad)`, of what a hook returns; empty where no one statement shows."""
-    found = _refused(one)
-    body, statement = read_at(found[0] if found else None)
-    if found is None or body is None or statement is None:
+    place, returned, _ = one.refused or (None, None, None)
+    body, statement = read_at(place)
+    if returned is None or body is None or statement is None:
         return ""
-    value = body.text(found[1])
+    value = body.text(returned)
     new = form.format(value if form[-1:] == ")" and "({" in form else simple(value))
-    several = statement.lineno != statement.end_lineno and not isinstance(statement, ast.Return)
-    if not several:
-        line = rewritten(body, statement, {found[1]: new})
+    if statement.lineno == statement.end_lineno or isinstance(statement, ast.Return):
+        line = rewritten(body, statement, {returned: new})
         return on_line(body.place(statement), line) if line else ""
-    line, at = rewritten_line(body, found[1], new), found[1].lineno
+    line, at = rewritten_line(body, returned, new), returned.lineno
     edit = change(lines_of(body.file, at), body.lines[at - 1].strip(), line)
     return f"on line {at}, write `{line}`{edit}" if line else ""

@@ -54,9 +54,9 @@ def inference_tensor(failure: Failure, match: re.Match[str]) -> Finding:
     label = name or (f"A {described(tensor)}" if tensor is not None else "A tensor")
     return explanation(
         f"{label} was created under torch.inference_mode(), so {_why(said)}.",
-        tuple(lines),
+        lines,
         _fix(failure, said, name, tensor, block),
-        source=str(block.place) if block else failure.source,
+        source=block.place if block else failure.source,
         exact=tensor is not None and block is not None,
     )
 

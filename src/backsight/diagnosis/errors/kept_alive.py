@@ -29,10 +29,7 @@ def kept_alive(failure: Failure, match: re.Match[str]) -> Finding:
     who = f"{listed(names, 3)} still {'holds an' if len(names) == 1 else 'hold'} earlier graph{'s' * (len(names) != 1)}"
     return explanation(
         f"{who if names else _NOBODY}, and its AccumulateGrad nodes were created on another stream.",
-        (
-            *lines,
-            "A parameter has one such node as long as any graph uses it, so each new graph shares the old node.",
-        ),
+        (*lines, "A parameter has one such node as long as any graph uses it, so each new graph shares the old node."),
         f"{_let_go(names) if names else _CAPTURED} With DistributedDataParallel, wrap the model on the stream that "
         "trains it.",
         source=failure.source,

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from backsight.diagnosis.evidence.turns import covers
 from backsight.diagnosis.evidence.written import Written
-from backsight.diagnosis.wording import listed
 from backsight.source.bindings import bound, uses
 from backsight.source.body import LOOPS, Loop, callee, calls_in, dotted, expressions, statements
 from backsight.source.changes import changed_names
 from backsight.source.edits import Edit, lines_of, put, write
 from backsight.source.rewriting import rewritten
-from backsight.story.evaluated import value_of
+from backsight.text import lines_at
 
 
 def entries(found: Written) -> str:
@@ -21,40 +20,39 @@ def entries(found: Written) -> str:
 
     An entry that a product has saved must not change: a list takes a new tensor for it, and a copy is copied first.
     """
-    loop = _loop(found)
+    loop, name = _loop(found), found.name
     if loop is None or not isinstance(found.statement, ast.Assign | ast.AugAssign):
         return ""
-    reading = [each for each in _statements(found) if each.lineno >= loop.lineno and _reads(found, each)]
-    writing = [each for each in reading if found.name in changed_names(each)]
-    last = found.name.rpartition(".")[2]
-    new = last if "." in found.name and last not in found.level.variables else f"new_{last}"
+    reading = [each for each in _statements(found) if each.lineno >= loop.lineno and _reads(name, each)]
+    writing = [each for each in reading if name in changed_names(each)]
+    last = name.rpartition(".")[2]
+    new = last if "." in name and last not in found.level.variables else f"new_{last}"
     above_loop = lines_of(found.level.place.file, loop.lineno)[0]
-    used = f"and use {new} instead of {found.name} on {_lines([each.lineno for each in reading])}"
-    used += _used(found, new, new, reading)
     if all(_writes_entry(found, each) for each in writing):
-        whole = [each.lineno for each in reading if not _is_by_entries(found, each)]
-        stacked = f", or torch.stack({new}) on {_lines(whole)}" if whole else ""
-        single = _lines([each.lineno for each in reading if each.lineno not in whole])
+        whole = [each for each in reading if not _is_by_entries(found, each)]
+        stacked = f", or torch.stack({new}) on {lines_at((each.lineno for each in whole), 4)}" if whole else ""
+        single, made = [each.lineno for each in reading if each not in whole], f"{new} = list({name})"
+        used = instead_of(found, name, {each: f"torch.stack({new})" if each in whole else new for each in reading})
         return (
-            f"Keep the entries in a list, where each can be replaced: put {new} = list({found.name}) above line "
-            f"{loop.lineno}{put(f'{new} = list({found.name})', 'above', above_loop)}, and use {new} instead of "
-            f"{found.name} on {single}{stacked}{_used(found, new, f'torch.stack({new})', reading)}."
+            f"Keep the entries in a list, where each can be replaced: put {made} above line {loop.lineno}"
+            f"{put(made, 'above', above_loop)}, and use {new} instead of {name} on {lines_at(single, 4)}{stacked}"
+            f"{used}."
         )
-    first, again = f"{new} = {found.name}.clone()", f"{new} = {new}.clone()"
-    above = _lines([each.lineno for each in writing])
+    first, again = f"{new} = {name}.clone()", f"{new} = {new}.clone()"
     copies = [put(again, "above", at) for at in lines_of(above_loop.file, *(each.lineno for each in writing))]
+    used = f"{lines_at((each.lineno for each in reading), 4)}{instead_of(found, name, dict.fromkeys(reading, new))}"
     return (
         f"Modify copies: put {first} above line {loop.lineno}{put(first, 'above', above_loop)}, put {again} above "
-        f"{above}{''.join(map(str, copies))}, so that what was computed from the copy before keeps it, {used}."
+        f"{lines_at((each.lineno for each in writing), 4)}{''.join(map(str, copies))}, so that what was computed from "
+        f"the copy before keeps it, and use {new} instead of {name} on {used}."
     )
 
 
-def _used(found: Written, new: str, whole: str, reading: Sequence[ast.stmt]) -> str:
-    """The statements with what stands for the entries of the leaf, or for the whole, as edits."""
+def instead_of(found: Written, name: str, new: Mapping[ast.stmt, str]) -> str:
+    """Statements with something else in place of what they call the leaf, as edits."""
     body, edits = found.level.body, list[Edit]()
-    for each in reading if body is not None else ():
-        nodes = [node for node in expressions(each) if dotted(node) == found.name]
-        text = new if _is_by_entries(found, each) else whole
+    for each, text in new.items() if body is not None else ():
+        nodes = [node for node in expressions(each) if body is not None and body.text(node) == name]
         if body is not None:
             edits.append(write(body.place(each), rewritten(body, each, dict.fromkeys(nodes, text))))
     return "".join(map(str, edits))
@@ -62,28 +60,21 @@ def _used(found: Written, new: str, whole: str, reading: Sequence[ast.stmt]) -> 
 
 def _loop(found: Written) -> Loop | None:
     """The outermost loop around the statement within one forward pass, in which the name stands for the same leaf."""
-    name, line = found.name, found.level.line
-    around = (each for each in _statements(found) if isinstance(each, LOOPS) and covers(each, line))
-    return next((each for each in around if not _binds(found, each, name) and not _trains(found, each)), None)
-
-
-def _binds(found: Written, loop: Loop, name: str) -> bool:
-    inside = [each for each in _statements(found) if loop.lineno <= each.lineno <= (loop.end_lineno or 0)]
-    names = set[str]().union(*(bound(each) for each in inside))
-    return name in names or name.partition(".")[0] in names
-
-
-def _trains(found: Written, loop: Loop) -> bool:
-    inside = (each for each in _statements(found) if loop.lineno <= each.lineno <= (loop.end_lineno or 0))
-    return any(callee(call)[1] in ("backward", "step", "grad") for each in inside for call in calls_in(each))
+    line, own = found.level.line, {found.name, found.name.partition(".")[0]}
+    for loop in (each for each in _statements(found) if isinstance(each, LOOPS) and covers(each, line)):
+        inside = [each for each in _statements(found) if loop.lineno <= each.lineno <= (loop.end_lineno or 0)]
+        trains = any(callee(call)[1] in ("backward", "step", "grad") for each in inside for call in calls_in(each))
+        if not trains and own.isdisjoint(name for each in inside for name in bound(each)):
+            return loop
+    return None
 
 
 def _statements(found: Written) -> list[ast.stmt]:
     return [*statements(found.level.body.node)] if found.level.body else []
 
 
-def _reads(found: Written, statement: ast.stmt) -> bool:
-    return any(use.name == found.name for use in uses(statement))
+def _reads(name: str, statement: ast.stmt) -> bool:
+    return any(use.name == name for use in uses(statement))
 
 
 def _writes_entry(found: Written, statement: ast.stmt) -> bool:
@@ -106,12 +97,6 @@ def _is_number(found: Written, index: ast.expr) -> bool:
     if not plain or any(isinstance(each, ast.Call | ast.Subscript) for each in ast.walk(index)):
         return False
     kept = [name for name in names if name and not any(f"{name}." in (other or "") for other in names)]
-    known = [found.level.value(name) for name in kept] + [value_of(found.level, index)] * isinstance(
-        index, ast.Constant
-    )
+    known = [found.level.value(name) for name in kept]
+    known += [index.value] if isinstance(index, ast.Constant) else []
     return all(type(each) is int for each in known)
-
-
-def _lines(lines: Sequence[int]) -> str:
-    each = [str(line) for line in dict.fromkeys(lines)]
-    return f"line{'s' * (len(each) > 1)} {listed(each, 4)}"

@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 import torch
 
 from backsight.diagnosis.errors.integer_leaf import without_request
-from backsight.diagnosis.errors.leaf_entries import entries
-from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.errors.leaf_entries import entries, instead_of
+from backsight.diagnosis.errors.registry import explains, explanation, unlocated
+from backsight.diagnosis.evidence.turns import covers
 from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import a_kind, failing, listed, shown
+from backsight.diagnosis.wording import a_kind, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
-from backsight.source import Place, assignments, read_at
+from backsight.source import Place, assignments, only, read_at
 from backsight.source.bindings import bound, target_names, uses
-from backsight.source.body import blocks, callee, calls_in, dotted, expressions, is_shared, keyword, statements
+from backsight.source.body import LOOPS, callee, calls_in, dotted, expressions, is_shared, keyword, statements
 from backsight.source.changes import changed_memory, changed_names
-from backsight.source.edits import OR, Edit, lines_of, on_line, put, without_marks, wrap, write
+from backsight.source.edits import OR, lines_of, on_line, put, without_marks, wrap, write
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten
@@ -33,6 +34,7 @@ from backsight.story.holders import results_in, structure
 from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, needs_gradient
 from backsight.story.modes import disabled_at
 from backsight.tape import parameters_in
+from backsight.text import lines_at
 from backsight.tracing.steps import parameters
 
 _NEAR = 3
@@ -59,7 +61,12 @@ def leaf_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the leaf, and tell an update of a weight from a first value and from a part of the computation."""
     found = written(failure, is_leaf)
     if found is None or (found.tensor is None and not found.name and not found.module):
-        return _by_message(failure)
+        return unlocated(
+            failure,
+            "A leaf that requires grad was modified in place while autograd was recording.",
+            "is the statement that failed.",
+            "Update weights inside `with torch.no_grad():`. To compute with changed values, modify a copy: x.clone().",
+        )
     others = _next_ones(found)
     case = _case(failure, found, others)
     left = [place for place in others if place.line not in case.covered]
@@ -71,9 +78,9 @@ def leaf_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     part = "part of it" if match[1] else "it"
     return explanation(
         f"{found.label} is a leaf that requires grad, and this statement modifies {part} in place.",
-        tuple(lines),
+        lines,
         case.fix if case.of_all else fix + too([place.line for place in left]),
-        source=str(found.level.place),
+        source=found.level.place,
         exact=found.tensor is not None,
     )
 
@@ -102,6 +109,9 @@ def _in_block(*places: Place) -> str:
 _BLOCK = "with torch.no_grad():"
 
 
+_RECORDED = "Autograd is recording here, so the update itself would become part of the graph."
+
+
 def _unrecorded(found: Written, others: Sequence[Place]) -> str:
     """The statement in such a block on its own line, with the edits for it and the next ones."""
     new, (body, _) = f"{_BLOCK} {found.outer.text}", read_at(found.outer)
@@ -122,7 +132,7 @@ def _update(found: Written, others: Sequence[Place]) -> Case:
     how = listed([on_line(at, code) for at, code in new.items()]) if all_written else _unrecorded(found, others)
     return Case(
         f"updates {name} with its gradient.",
-        "Autograd is recording here, so the update itself would become part of the graph.",
+        _RECORDED,
         f"Update without recording: {how}. Or let an optimizer do it.{no_fix}",
         all_written,
     )
@@ -163,15 +173,20 @@ def _derives(statement: ast.stmt) -> bool:
 
 
 def _average(found: Written, others: Sequence[Place]) -> Case:
-    name, body, loop = found.here, found.level.body, _loop_over_parameters(found)
-    where = f"the loop on line {loop.lineno}" if loop else f"line {found.outer.line}"
+    body, loop = found.level.body, _loop_over_parameters(found)
     block = body.place(loop) if body is not None and loop else found.outer
     inside = _in_block(block, *(each for each in others if not loop or each.line > (loop.end_lineno or 0)))
+    where = f"the loop on line {loop.lineno}" if loop else f"line {found.outer.line}"
+    return _apart(found, "which is not part of computing a loss", where, inside)
+
+
+def _apart(found: Written, which: str, where: str, inside: str) -> Case:
+    """An update of a weight that is no part of a computation: it must change the weight itself."""
     return Case(
-        f"updates {name}, which is not part of computing a loss.",
-        "Autograd is recording here, so the update itself would become part of the graph.",
-        f"Update without recording: put {where} inside `with torch.no_grad():`{inside}. A clone won't help: "
-        f"{found.label} itself would never change.",
+        f"updates {found.here}, {which}.",
+        _RECORDED,
+        f"Update without recording: put {where} inside `{_BLOCK}`{inside}. A new tensor won't help: {found.label} "
+        "itself would never change.",
     )
 
 
@@ -205,37 +220,31 @@ def _calls_a_model(found: Written) -> bool:
 
 def _loop_over_parameters(found: Written) -> ast.For | None:
     """The loop around the statement that runs over parameters, with the changed tensor among its targets."""
-    body = found.level.body
-    loops = [each for each in statements(body.node) if isinstance(each, ast.For)] if body else []
-    for loop in loops:
-        inside = [each for _, block in blocks(loop) for each in block]
-        for each in inside:  # grows as we go
-            inside += [child for _, block in blocks(each) for child in block]
+    for loop in (each for each in _statements(found) if isinstance(each, ast.For)):
         calls = (callee(node)[1] for node in ast.walk(loop.iter) if isinstance(node, ast.Call))
         runs = any(name in ("parameters", "named_parameters") for name in calls)
-        if runs and found.name in target_names(loop.target) and any(each is found.statement for each in inside):
+        if runs and found.name in target_names(loop.target) and any(n is found.statement for n in ast.walk(loop)):
             return loop
     return None
 
 
 def _handed_over(failure: Failure, found: Written) -> Case:
-    name, body, statement = found.text, found.level.body, found.statement
-    read = [each for each in expressions(statement) if body and name and body.text(each) == name]
-    line = rewritten(body, statement, dict.fromkeys(read, f"{name}.clone()")) if body and statement and read else ""
-    copied = f"on line {found.level.line}, write `{line}`{write(found.level.place, line)}" if line else ""
-    pass_on = f"Pass a copy: {copied}" if copied else f"Pass a copy of {found.label}, made with .clone()"
-    made = made_in_place(failure, found.module, *_receiver(found)) if found.module else []
-    where = f": line {made[0].line}, {made[0].text}{not_in_place(made[0])}" if len(made) == 1 else ""
-    receiver = (
-        f"{a_kind(found.module)} created with inplace=True" if found.module else "a function that modifies it in place"
+    body, statement, module = found.level.body, found.statement, found.module
+    read = [each for each in expressions(statement) if body and found.text and body.text(each) == found.text]
+    line = (
+        rewritten(body, statement, dict.fromkeys(read, f"{found.text}.clone()")) if body and statement and read else ""
     )
-    without = (
-        f"make that {found.module} without inplace=True{where}" if found.module else "use a function that does not"
-    )
+    copied = f"Pass a copy: {on_line(found.level.place, line)}" if line else ""
+    receiver, without = "a function that modifies it in place", "use a function that does not"
+    if module:
+        made = only(made_in_place(failure, module, *_receiver(found)))
+        where = f": line {made.line}, {made.text}{not_in_place(made)}" if made is not None else ""
+        receiver = f"{a_kind(module)} created with inplace=True"
+        without = f"make that {module} without inplace=True{where}"
     return Case(
         f"hands {found.here} to {receiver}.",
         "A leaf must not change: its gradient belongs to the value that the graph started from.",
-        f"{pass_on}, {OR}or {without}.",
+        f"{copied or f'Pass a copy of {found.label}, made with .clone()'}, {OR}or {without}.",
     )
 
 
@@ -248,33 +257,30 @@ def _receiver(found: Written) -> tuple[object, str]:
 
 
 def _first_value(found: Written, others: Sequence[Place]) -> Case:
-    name, line, inside = found.here, found.outer.line, _in_block(found.outer, *others)
+    name, inside = found.here, _in_block(found.outer, *others)
+    does = f"sets the values of {name}."
     reason = f"{name} already requires grad, so autograd would record this as part of the computation."
     if isinstance(found.tensor, torch.nn.Parameter) or base_of(found.tensor) is not None or _is_optimized(found):
-        lines = [str(line), *(str(each.line) for each in others)]
-        which = f"line{'s' * (len(lines) > 1)} {listed(lines)}"
-        fix = f"Put {which} inside `with torch.no_grad():`{inside}, as the functions of torch.nn.init do."
-        return Case(f"sets the values of {name}.", reason, fix, of_all=True)
-    else:
-        fix = (
-            f"Fill {name} first and call {name}.requires_grad_() afterwards{_asking_last(found, others)}, {OR}or put "
-            f"line {line} inside "
-            f"`with torch.no_grad():`{inside}."
-        )
-    return Case(f"sets the values of {name}.", reason, fix)
+        which = lines_at([found.outer.line, *(each.line for each in others)])
+        fix = f"Put {which} inside `{_BLOCK}`{inside}, as the functions of torch.nn.init do."
+        return Case(does, reason, fix, of_all=True)
+    fix = (
+        f"Fill {name} first and call {name}.requires_grad_() afterwards{_asking_last(found, others)}, {OR}or put line "
+        f"{found.outer.line} inside `{_BLOCK}`{inside}."
+    )
+    return Case(does, reason, fix)
 
 
 def _asking_last(found: Written, others: Sequence[Place]) -> str:
     """The statement that makes the leaf without asking for its gradient, and that below what fills it, as edits."""
-    body, (_, statement) = found.level.body, read_at(_maker(found))
+    body, statement = read_at(_maker(found))
     plain = without_request(body, statement) if body is not None and statement is not None else ""
     if body is None or statement is None or not plain or found.outer != found.level.place:
         return ""
     last = max([found.outer, *others], key=lambda each: each.line)
-    loops = [each for each in statements(body.node) if isinstance(each, ast.For | ast.While)]
-    around = [each for each in loops if statement.lineno < each.lineno < last.line <= (each.end_lineno or 0)]
-    below = put(f"{found.name}.requires_grad_()", "beside", body.place(around[0]) if around else last)
-    return f"{write(body.place(statement), plain)}{below}"
+    loops = (each for each in _statements(found) if isinstance(each, LOOPS) and each.lineno > statement.lineno)
+    around = next((body.place(each) for each in loops if covers(each, last.line)), last)
+    return f"{write(body.place(statement), plain)}{put(f'{found.name}.requires_grad_()', 'beside', around)}"
 
 
 def _is_optimized(found: Written) -> bool:
@@ -323,75 +329,58 @@ def _conditions(level: Level) -> list[ast.If]:
 
 
 def _computation(found: Written, others: Sequence[Place]) -> Case:
-    name, at = found.here, found.level.place
-    away = out_of_place(found.level.body, found.level.line)
-    new = f"new_{found.name.rpartition('.')[2]}"
-    view = f", a view of {found.label}," if base_of(found.tensor) is not None and name != found.label else ""
-    copy, reading = f"{new} = {name}.clone()", _statements_reading(found, at.line)
-    covered = {each.lineno for each in reading if changed_names(each) <= {found.name}}
-    stays = f" {found.label} stays the leaf and keeps its gradient."
-    fix = f"Modify a copy: put {copy} before line {at.line}{put(copy, 'above', at)}, and use {new}{_below(found)}"
-    fix += f"{_used(found, new, reading)}."
-    fix = (not away and entries(found)) or fix
+    name, label, at, body = found.here, found.label, found.level.place, found.level.body
+    away = out_of_place(body, found.level.line)
     rebuilt = _rebuilt(found, away) if away else ""
     if not rebuilt and _is_lost(found):
-        return Case(
-            f"updates {name}, which nothing reads afterwards.",
-            "Autograd is recording here, so the update itself would become part of the graph.",
-            f"Update without recording: put line {found.outer.line} inside `with torch.no_grad():`"
-            f"{_in_block(found.outer, *others)}. A new tensor won't help: {found.label} itself would never change.",
-        )
-    model = _model_of(found) if rebuilt else ""
-    if model:
-        return Case(
-            f"modifies {name} in place, as part of the computation.",
-            f"{found.label} is where the graph starts: its gradient belongs to its current value.",
-            _called_with(found, model, rebuilt),
-        )
+        where = f"line {found.outer.line}"
+        return _apart(found, "which nothing reads afterwards", where, _in_block(found.outer, *others))
+    reason = f"{label} is where the graph starts: its gradient belongs to its current value."
+    if model := _model_of(found) if rebuilt else "":
+        does = f"modifies {name} in place, as part of the computation."
+        return Case(does, reason, _called_with(found, model, rebuilt))
+    new, reading = f"new_{found.name.rpartition('.')[2]}", _statements_reading(found, at.line)
+    view = f", a view of {label}," if base_of(found.tensor) is not None and name != label else ""
+    covered = {each.lineno for each in reading if changed_names(each) <= {found.name}}
+    stays = f" {label} stays the leaf and keeps its gradient."
     if rebuilt:
         loop = _loop_of(found)
         whole = write(lines_of(at.file, loop.lineno), rebuilt) if loop is not None else ""
         fix, covered = f"Build a new list instead of the loop: {rebuilt}{whole}.", set()
-    elif away and name.isidentifier() and any(each.line > at.line for each in assignments(found.level.body, name)):
+    elif not away:
+        copy = f"{new} = {name}.clone()"
+        fix = f"Modify a copy: put {copy} before line {at.line}{put(copy, 'above', at)}, and use {new}"
+        fix = entries(found) or f"{fix}{_below(found, reading)}{_used(found, new, reading)}."
+    elif name.isidentifier() and any(each.line > at.line for each in assignments(body, name)):
         fix, stays = f"Create a new tensor: {on_line(at, away)}.", ""  # the name is given another one below, too
-    elif away:
-        used, value = _below(found, after=True), away.partition(" = ")[2]
-        used += _used(found, new, [each for each in reading if each.lineno > at.line]) if used else ""
+    else:
+        after = [each for each in reading if each.lineno > at.line]
+        used, value = f"{_below(found, after)}{_used(found, new, after)}", f"{new} = {away.partition(' = ')[2]}"
         around = next(iter(_conditions(found.level)), None)
-        if around is not None and any(
-            line > (around.end_lineno or 0) for line in _reading(found, found.level.line + 1)
-        ):
+        if around is not None and any(each.lineno > (around.end_lineno or 0) for each in after):
             above = put(f"{new} = {name}", "above", lines_of(at.file, around.lineno)[0])
             fix = (
-                f"Create a new tensor: put {new} = {name} above line {around.lineno}{above}, write {new} = {value} on "
-                f"line {at.line}{write(at, f'{new} = {value}')}, and use {new}{used}."
+                f"Create a new tensor: put {new} = {name} above line {around.lineno}{above}, write {value} on line "
+                f"{at.line}{write(at, value)}, and use {new}{used}."
             )
         else:
-            fix = f"Create a new tensor: {on_line(at, f'{new} = {value}')}"
-            fix += f", and use {new}{used}." if used else "."
-    return Case(
-        f"modifies {name}{view} in place, as part of the computation.",
-        f"{found.label} is where the graph starts: its gradient belongs to its current value.",
-        f"{fix}{stays}",
-        changes_all=False,
-        covered=covered,
-    )
+            fix = f"Create a new tensor: {on_line(at, value)}{f', and use {new}{used}' if used else ''}."
+    does = f"modifies {name}{view} in place, as part of the computation."
+    return Case(does, reason, f"{fix}{stays}", changes_all=False, covered=covered)
 
 
 def _is_lost(found: Written) -> bool:
     """Whether a new tensor in place of a weight would be gone: outside of a forward, a loop names the weight, and
     nothing reads that name below."""
-    body = found.level.body
-    loops = [each for each in statements(body.node) if isinstance(each, ast.For)] if body else []
-    inside = [each for each in loops if each.lineno < found.level.line <= (each.end_lineno or 0)]
-    named = any(found.name in target_names(each.target) for each in inside)
-    return named and _is_kept_up(found) and not _reading(found, found.level.line + 1)
+    line = found.level.line
+    loops = [each for each in _statements(found) if isinstance(each, ast.For) and covers(each, line)]
+    named = any(found.name in target_names(each.target) for each in loops)
+    return named and _is_kept_up(found) and not _statements_reading(found, line + 1)
 
 
-def _below(found: Written, *, after: bool = False) -> str:
+def _below(found: Written, reading: Sequence[ast.stmt]) -> str:
     """Where a new tensor stands in for the leaf: ` instead of x on lines 16 and 17`; empty if nowhere."""
-    lines = [str(line) for line in _reading(found, found.level.line + after)]
-    return f" instead of {_called(found)} on line{'s' * (len(lines) > 1)} {listed(lines, 4)}" if lines else ""
+    return f" instead of {_called(found)} on {lines_at((each.lineno for each in reading), 4)}" if reading else ""
 
 
 def _called(found: Written) -> str:
@@ -401,41 +390,32 @@ def _called(found: Written) -> str:
 
 def _used(found: Written, new: str, reading: Sequence[ast.stmt]) -> str:
     """The statements with a new tensor in place of the leaf, as edits."""
-    body, edits = found.level.body, list[Edit]()
-    for each in reading if body is not None else ():
-        nodes = [node for node in expressions(each) if body is not None and body.text(node) == _called(found)]
-        if body is not None:
-            edits.append(write(body.place(each), rewritten(body, each, dict.fromkeys(nodes, new))))
-    return "".join(map(str, edits))
+    return instead_of(found, _called(found), dict.fromkeys(reading, new))
 
 
-def _reading(found: Written, first: int) -> list[int]:
-    """The lines from `first` on that read the variable."""
-    return list(dict.fromkeys(each.lineno for each in _statements_reading(found, first)))
+def _statements(found: Written) -> list[ast.stmt]:
+    return [*statements(found.level.body.node)] if found.level.body else []
 
 
 def _statements_reading(found: Written, first: int) -> list[ast.stmt]:
-    every = statements(found.level.body.node) if found.level.body else ()
-    return [each for each in every if each.lineno >= first and _names(found, each)]
-
-
-def _names(found: Written, statement: ast.stmt) -> bool:
-    """Whether a statement reads what the failing one calls the leaf: a variable, or `layers[0].weight`."""
+    """The statements from a line on that read what the failing one calls the leaf: a variable, `layers[0].weight`."""
     text, name = found.level.body.text if found.level.body else ast.unparse, _called(found)
-    return any(use.name == name for use in uses(statement)) or any(
-        text(each) == name for each in expressions(statement) if isinstance(each, ast.Attribute | ast.Subscript)
-    )
+    return [
+        each
+        for each in _statements(found)
+        if each.lineno >= first
+        and (any(use.name == name for use in uses(each)) or any(text(node) == name for node in _parts(each)))
+    ]
+
+
+def _parts(statement: ast.stmt) -> Iterator[ast.expr]:
+    return (each for each in expressions(statement) if isinstance(each, ast.Attribute | ast.Subscript))
 
 
 def _model_of(found: Written) -> str:
     """The module beside the statement that computes with this very parameter, and is called: a list of new tensors
     would not reach it."""
-    called = (
-        {dotted(node.func) for each in statements(found.level.body.node) for node in calls_in(each)}
-        if found.level.body
-        else set()
-    )
-    for name in sorted(filter(None, called)):
+    for name in sorted({dotted(node.func) or "" for each in _statements(found) for node in calls_in(each)}):
         value = found.level.value(name)
         if is_module(value) and any(each is _leaf(found) for each in parameters_in(value)):
             return name
@@ -481,9 +461,7 @@ def _rebuilt(found: Written, away: str) -> str:
 
 def _loop_of(found: Written) -> ast.For | None:
     """The loop of which the statement is all."""
-    loops = (
-        (each for each in statements(found.level.body.node) if isinstance(each, ast.For)) if found.level.body else ()
-    )
+    loops = (each for each in _statements(found) if isinstance(each, ast.For))
     return next((each for each in loops if len(each.body) == 1 and each.body[0] is found.statement), None)
 
 
@@ -492,21 +470,18 @@ def _reads_gradient(found: Written) -> bool:
     statement, body = found.statement, found.level.body
     if statement is None or body is None:
         return False
-    if _reads_own_gradient(found):
-        return True
     read = {use.name for use in uses(statement) if not use.binds}
-    return any(".grad" in p.text for name in read for p in assignments(body, name, before=statement.lineno))
+    made = (place for name in read for place in assignments(body, name, before=statement.lineno))
+    return _reads_own_gradient(found) or any(".grad" in place.text for place in made)
 
 
 def _reads_own_gradient(found: Written) -> bool:
     """Whether the statement reads a `.grad`, or the leaf's was read before: not what `autograd.grad` returned."""
-    statement, body = found.statement, found.level.body
-    if statement is None or body is None:
-        return False
-    attributes = [node for node in expressions(statement) if isinstance(node, ast.Attribute) and node.attr == "grad"]
+    statement = found.statement
+    attributes = (node for node in expressions(statement) if isinstance(node, ast.Attribute) and node.attr == "grad")
     if any(not library(node) for node in attributes):
         return True
-    before = (each for each in statements(body.node) if each.lineno < statement.lineno)
+    before = (each for each in _statements(found) if statement is not None and each.lineno < statement.lineno)
     return any(dotted(node) == f"{found.name}.grad" for each in before for node in expressions(each))
 
 
@@ -579,14 +554,3 @@ def _is_of_leaf(tensor: torch.Tensor) -> bool:
     """Whether it is a leaf that requires grad, or a part of one."""
     whole = tensor if (base := base_of(tensor)) is None else base
     return is_leaf(whole) and needs_gradient(whole)
-
-
-def _by_message(failure: Failure) -> Finding:
-    """The statement cannot be read: only the text of the error is at hand."""
-    return explanation(
-        "A leaf that requires grad was modified in place while autograd was recording.",
-        failing(failure, "is the statement that failed."),
-        "Update weights inside `with torch.no_grad():`. To compute with changed values, modify a copy: x.clone().",
-        source=failure.source,
-        exact=False,
-    )

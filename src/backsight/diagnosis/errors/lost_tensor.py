@@ -9,7 +9,7 @@ from types import ModuleType
 
 import torch
 
-from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.evidence.conversion import Conversion, Kind, closure_given, conversion, gradients_in
 from backsight.diagnosis.evidence.gradients import gradient_read
 from backsight.diagnosis.finding import Finding
@@ -173,14 +173,14 @@ def _converted(lost: Lost, made: Conversion | None) -> Finding:
             _title(lost, made),
             (shown(written, f"returns the number {lost.value} instead of a loss."), asked),
             f"Skip it, because it trains nothing: {on_line(lost.level.place, skipped)}.",
-            source=str(written),
+            source=written,
         )
     lines = (shown(made.place, f"{made.does}."), asked) if made else (asked,)
     return explanation(
         _title(lost, made),
         lines,
         _fix(lost, made),
-        source=str(made.place) if made else lost.failure.source,
+        source=made.place if made else lost.failure.source,
         exact=made is not None and made.sure,
     )
 
@@ -369,9 +369,9 @@ def _of_closure(failure: Failure) -> Finding:
     how = ended(made, f"{function}()", result) if made and result else f"Return the loss from {function}()"
     return explanation(
         f"The closure returns None: {function}() must return the loss that its backward() ran on.",
-        (*((shown(made.place, f"{made.does}."),) if made else ()), asked),
+        (shown(made.place, f"{made.does}.") if made else None, asked),
         f"{how}.",
-        source=str(made.place) if made else failure.source,
+        source=made.place if made else failure.source,
         exact=made is not None and made.sure,
     )
 
@@ -393,7 +393,7 @@ def _inside(lost: Lost, fields: list[tuple[str, torch.Tensor]]) -> Finding:
         title,
         (*lines, shown(lost.level.place, _asks(lost))),
         _taken_out(lost, made, fields, meant),
-        source=str(made.place) if made and not made.returns_none else lost.failure.source,
+        source=made.place if made and not made.returns_none else lost.failure.source,
         exact=made is None or made.sure,
     )
 
@@ -413,10 +413,7 @@ def _meant(fields: list[tuple[str, torch.Tensor]]) -> tuple[str, torch.Tensor] |
 
 
 def _taken_out(
-    lost: Lost,
-    made: Conversion | None,
-    fields: list[tuple[str, torch.Tensor]],
-    meant: tuple[str, torch.Tensor] | None,
+    lost: Lost, made: Conversion | None, fields: list[tuple[str, torch.Tensor]], meant: tuple[str, torch.Tensor] | None
 ) -> str:
     value, display = lost.value, made.call if made else None
     if made and isinstance(display, ast.Tuple) and len(display.elts) == 1 and made.place.text.endswith(","):
@@ -472,13 +469,10 @@ def _calling(lost: Lost) -> Edit | str:
 
 
 def _unlocated(failure: Failure, kind: str) -> Finding:
-    where = (shown(failure.user.place, "runs backward on it."),) if failure.user else ()
-    what = a_kind(kind) if kind else "no tensor"
-    return explanation(
-        f"The loss is {what}, but backward() needs the tensor that was computed.",
-        where,
+    return unlocated(
+        failure,
+        f"The loss is {a_kind(kind) if kind else 'no tensor'}, but backward() needs the tensor that was computed.",
+        "runs backward on it.",
         "Call backward() on the tensor that the loss function returned: .item(), float() and NumPy leave a number "
         "without a graph.",
-        source=failure.source,
-        exact=False,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import re
 
 from backsight.source.body import callee, dotted
 from backsight.source.edits import on_line
@@ -11,47 +12,9 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor, shape_of
 
-_BY_ENTRY = frozenset(
-    [
-        "abs",
-        "ceil",
-        "clamp",
-        "clip",
-        "cos",
-        "cosh",
-        "elu",
-        "erf",
-        "exp",
-        "expm1",
-        "floor",
-        "gelu",
-        "log",
-        "log10",
-        "log1p",
-        "log2",
-        "neg",
-        "pow",
-        "reciprocal",
-        "relu",
-        "round",
-        "rsqrt",
-        "sigmoid",
-        "sign",
-        "silu",
-        "sin",
-        "sinh",
-        "softplus",
-        "sqrt",
-        "square",
-        "tan",
-        "tanh",
-        "to",
-        "type_as",
-        "float",
-        "double",
-        "half",
-        "where",
-    ]
+_BY_ENTRY = re.compile(
+    r"abs|ceil|clamp|clip|cosh?|elu|erf|exp|expm1|floor|gelu|log|log10|log1p|log2|neg|pow|reciprocal|relu|round|rsqrt"
+    r"|sigmoid|sign|silu|sinh?|softplus|sqrt|square|tanh?|to|type_as|float|double|half|where"
 )
 """Calls that compute each entry from the same one alone: on a part of a tensor, or on all of it."""
 
@@ -71,22 +34,16 @@ def masked_write(level: Level) -> str:
     name, mask = dotted(target.value), _mask(level, target)
     if not name or not mask:
         return ""
-    new = _whole(value, target.slice)
-    if new is None:
-        return (
-            f"Keep the size: compute the new values for every entry, and select: {name} = torch.where({mask}, new, "
-            f"{name})."
-        )
-    undefined = any(_is_undefined(node) for node in ast.walk(value))
+    whole = _whole(value, target.slice)
+    line = f"{name} = torch.where({mask}, {whole or 'new'}, {name})"
+    if whole is None:
+        return f"Keep the size: compute the new values for every entry, and select: {line}."
     guard = (
         " Where the mask is False, compute it from a value for which it is defined, because a NaN that is not selected "
         "still reaches the gradient."
     )
-    return (
-        "Compute it for every entry, and select: "
-        f"{on_line(level.place, f'{name} = torch.where({mask}, {new}, {name})')}."
-        f"{guard if undefined else ''}"
-    )
+    undefined = any(_is_undefined(node) for node in ast.walk(value))
+    return f"Compute it for every entry, and select: {on_line(level.place, line)}.{guard if undefined else ''}"
 
 
 def _mask(level: Level, target: ast.Subscript) -> str:
@@ -117,7 +74,7 @@ def _whole(value: ast.expr, mask: ast.expr) -> str | None:
             return node
 
         def visit_Call(self, node: ast.Call) -> ast.AST:
-            self.fits = self.fits and callee(node)[1] in _BY_ENTRY
+            self.fits = self.fits and _BY_ENTRY.fullmatch(callee(node)[1]) is not None
             return self.generic_visit(node)
 
         def visit_BinOp(self, node: ast.BinOp) -> ast.AST:

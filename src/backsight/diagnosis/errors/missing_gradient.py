@@ -73,7 +73,7 @@ def _nothing_to_clear(read: Read, cleared: Clearing) -> Finding:
         f"{read.name}.grad is None: there is no gradient to {cleared.verb}.",
         (shown(read.level.place, f"expects a gradient. {why_none}"),),
         f"{_guarding(read, cleared)} The zero_grad() of an optimizer or a module does the same.",
-        source=str(read.level.place),
+        source=read.level.place,
     )
 
 
@@ -113,7 +113,7 @@ def _not_asked(read: Read) -> Finding:
         (*lines, _reading(read)),
         f"Call {read.name}.requires_grad_() before computing anything from it{below(origin, 'requires_grad_')}; "
         "backward() then sets its .grad.",
-        source=str(origin.place if origin else read.place),
+        source=origin.place if origin else read.place,
     )
 
 
@@ -143,7 +143,7 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
             f"Read it after {after}, where backward() runs: move {moved} below {after}{edit}."
             if later is not None
             else "Read it after backward(): move the line below that.",
-            source=str(read.place),
+            source=read.place,
         )
     assert place is not None
     return explanation(
@@ -151,7 +151,7 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
         (shown(place, "sets the gradients to None, its default."), reading),
         f"Read the gradients between backward() and zero_grad(){_below(failure, place)}. zero_grad(set_to_none=False) "
         "won't help: it leaves zeros.",
-        source=str(place),
+        source=place,
     )
 
 
@@ -221,7 +221,7 @@ def _unreached(failure: Failure, read: Read) -> Finding:
             f"Make the loss depend on the current {read.name}: replace it, or set its requires_grad, before the "
             f"forward pass. {OR}Or skip parameters without a gradient: `if {read.text}.grad is not None`."
         ),
-        source=str(reason.place if reason else out.condition if out else read.place),
+        source=reason.place if reason else out.condition if out else read.place,
         exact=exact,
     )
 

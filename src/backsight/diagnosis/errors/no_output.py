@@ -7,10 +7,10 @@ import re
 from typing import Any, TypeGuard
 
 from backsight.diagnosis.errors.lost_tensor import ended, kept, result_in, without
-from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.evidence.conversion import Conversion, Kind, conversion_in
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import a_kind, failing, shown
+from backsight.diagnosis.wording import a_kind, failing, if_known
 from backsight.source import Place, calls_of, only
 from backsight.source.body import callee, calls_in, dotted, statements
 from backsight.source.edits import Edit, on_line, without_marks, write
@@ -37,7 +37,13 @@ def no_output(failure: Failure, match: re.Match[str]) -> Finding:
     function = level.variables.get("func") if level else None
     section = next(run_by(function_of(function), owner_of(function)), None) if function is not None else None
     if level is None or section is None:
-        return _by_message(failure, type_name)
+        return unlocated(
+            failure,
+            f"The function returns {a_kind(type_name)}, but torch.func needs a tensor.",
+            "differentiates it.",
+            "Return the tensor itself from the function, without .item(), float() or NumPy; for further results, "
+            "has_aux=True.",
+        )
     name = _name(section)
     output = level.variables.get("output")  # of torch.func.grad
     if type_name == "tuple" and not level.variables.get("has_aux") and _is_loss_first(output):
@@ -51,9 +57,9 @@ def no_output(failure: Failure, match: re.Match[str]) -> Finding:
     what = "nothing" if type_name == "NoneType" else f"{a_kind(type_name)}, not a tensor"
     return explanation(
         f"{_begun(name)} returns {what}: there is nothing to differentiate.",
-        (*((shown(place, f"{does}."),) if place else ()), *failing(failure, f"differentiates {name}.")),
+        (if_known(place, f"{does}."), *failing(failure, f"differentiates {name}.")),
         _of_pair(section, name) if kind == "tuple" and level.variables.get("has_aux") else _fix(made, name, kind),
-        source=str(place) if place else failure.source,
+        source=place or failure.source,
         exact=made.sure if made else place is not None,
     )
 
@@ -95,12 +101,9 @@ def _with_others(failure: Failure, section: Section, name: str, count: int) -> F
     beside = "another value" if count == 2 else f"{count - 1} other values"
     return explanation(
         f"{_begun(name)} returns a tuple, not a tensor: torch.func does not know that the loss is its first element.",
-        (
-            *((shown(place, f"returns the loss with {beside}."),) if place else ()),
-            *failing(failure, f"differentiates {name}."),
-        ),
+        (if_known(place, f"returns the loss with {beside}."), *failing(failure, f"differentiates {name}.")),
         fix,
-        source=str(place) if place else failure.source,
+        source=place or failure.source,
     )
 
 
@@ -175,14 +178,3 @@ def _fix(made: Conversion | None, name: str, kind: Kind) -> str:
         how = f"{at}, write `{line}`" if is_statement else f"write `{line}` instead of `{made.place.text}` {at}"
         return f"Keep the tensor: {how}{kept(made, line)}. Convert to a number after differentiating."
     return f"Compute what {name} returns with PyTorch operations, and return the tensor."
-
-
-def _by_message(failure: Failure, type_name: str) -> Finding:
-    return explanation(
-        f"The function returns {a_kind(type_name)}, but torch.func needs a tensor.",
-        failing(failure, "differentiates it."),
-        "Return the tensor itself from the function, without .item(), float() or NumPy; for further results, "
-        "has_aux=True.",
-        source=failure.source,
-        exact=False,
-    )

@@ -15,7 +15,7 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, described, failing, listed, shown
+from backsight.diagnosis.wording import counted, described, failing, if_known, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, backward_roots, only
@@ -72,9 +72,9 @@ def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
     first = next((each.made for each in refused if each.made), None)
     return explanation(
         _title(tensors, [name for name in names if name]),
-        tuple(_evidence(failure, refused, len(tensors) - len(refused))),
+        _evidence(failure, refused, len(tensors) - len(refused)),
         _of_buffers(failure, tensors, names) or _fix(failure, refused),
-        source=str(first) if first else failure.source,
+        source=first or failure.source,
         exact=bool(refused),
     )
 
@@ -92,7 +92,7 @@ def _parametrized(failure: Failure, weight: Parametrized) -> Finding:
         ),
         f"{weight.fix or f'Pass {leaves} to the optimizer instead'}: {weight.name} is computed from "
         f"{'that leaf' if alone else 'those leaves'}.",
-        source=str(reading) if reading else failure.source,
+        source=reading or failure.source,
     )
 
 
@@ -299,12 +299,12 @@ def parts_in_groups(failure: Failure) -> Finding | None:
     return explanation(
         f"The parameter groups hold {what}s of {name}: non-leaf tensors, and an optimizer can only train leaves.",
         (
-            *([shown(made, f"creates the leaf, {name}.")] if made else []),
-            *([shown(at, f"takes {what}s of it: each index creates a new tensor.")] if at and at != own else []),
+            if_known(made, f"creates the leaf, {name}."),
+            shown(at, f"takes {what}s of it: each index creates a new tensor.") if at and at != own else None,
             *failing(failure, "accepts only leaves: tensors that are not computed from others."),
         ),
         _of_lists(failure, found),
-        source=str(place) if place else failure.source,
+        source=place or failure.source,
     )
 
 

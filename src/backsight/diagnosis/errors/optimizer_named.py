@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 import torch
 
+from backsight.diagnosis.errors.registry import refusal
 from backsight.diagnosis.evidence.refused import Refusal
-from backsight.diagnosis.finding import UNKNOWN, Finding
+from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown, sure_if
-from backsight.findings.evidence import Fact
 from backsight.naming.plain import is_class
-from backsight.source import Body, Place, calls_of, statements_of
+from backsight.source import Body, Place, statements_of
 from backsight.source.body import blocks, callee
 from backsight.source.edits import write
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
-from backsight.story.files import user_files
+from backsight.story.files import calls_in_files, user_files
 
 _MIXED = "should be with/without names"
 _WHOLE = frozenset({"list", "tuple", "chain", "extend", "add_param_group"})
@@ -50,40 +50,28 @@ def names_mixed(found: Refusal) -> Finding | None:
     if _MIXED not in found.failure.message or not isinstance(names, list) or not isinstance(tensors, list):
         return None
     pairs, plain = list(_passing(found, "named_parameters")), list(_passing(found, "parameters"))
-    in_one = len(names) < len(tensors) and bool(names)
-    sure = bool(pairs) and _are_all(found, pairs)
-    evidence: list[Fact] = [
-        *(shown(each.place, "gives pairs of a name and a parameter.", sure_if(sure)) for each in pairs[:3]),
-        *(shown(each.place, "gives parameters without names.", sure_if(sure)) for each in plain[:3]),
-        shown(found.level.place, "failed."),
-    ]
-    written = [f"`{each.without_names}` on line {each.place.line}" for each in pairs if each.without_names]
-    edits = "".join(str(write(each.place, each.without_names)) for each in pairs)
-    how = (
-        f": write {listed(written, 4)}{edits}"
-        if sure and len(written) == len(pairs)
-        else ", [p for _, p in model.named_parameters()]"
-    )
-    what = (
-        f"{len(names)} of the {counted(len(tensors), 'parameter')} of one group come with a name, the others without."
-        if in_one
-        else "Some groups have parameters with names, others without."
-    )
-    return Finding(
-        UNKNOWN,
-        "error",
+    every = [call for _, _, call in calls_in_files(found.failure) if callee(call)[1] == "named_parameters"]
+    sure = bool(pairs) and len(every) == sum(len(each.modules) for each in pairs)  # nothing else asks for names
+    how = ", [p for _, p in model.named_parameters()]"
+    if sure and all(each.without_names for each in pairs):
+        written = [f"`{each.without_names}` on line {each.place.line}" for each in pairs]
+        how = f": write {listed(written, 4)}{''.join(str(write(each.place, each.without_names)) for each in pairs)}"
+    what = "Some groups have parameters with names, others without."
+    if names and len(names) < len(tensors):
+        total = counted(len(tensors), "parameter")
+        what = f"{len(names)} of the {total} of one group come with a name, the others without."
+    return refusal(
+        found,
         f"An optimizer takes all parameters with names or all without. {what}",
-        tuple(evidence),
+        (
+            *(shown(each.place, "gives pairs of a name and a parameter.", sure_if(sure)) for each in pairs[:3]),
+            *(shown(each.place, "gives parameters without names.", sure_if(sure)) for each in plain[:3]),
+            shown(found.level.place, "failed."),
+        ),
         f"Give it the parameters alone{how}.",
-        source=str(pairs[0].place if len(pairs) == 1 else found.level.place),
+        pairs[0].place if len(pairs) == 1 else None,
         exact=sure,
     )
-
-
-def _are_all(found: Refusal, pairs: list[_Given]) -> bool:
-    """Whether nothing else in the program's files asks for parameters with their names."""
-    every = [call for _, _, call in calls_of(*user_files(found.failure)) if callee(call)[1] == "named_parameters"]
-    return len(every) == sum(len(each.modules) for each in pairs)
 
 
 def _passing(found: Refusal, method: str) -> Iterator[_Given]:

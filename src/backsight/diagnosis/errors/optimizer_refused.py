@@ -14,13 +14,14 @@ from typing import Any
 
 import torch
 
-from backsight.diagnosis.errors.optimizer_state import made_at
+from backsight.diagnosis.errors.optimizer_state import made_at, optimizer_of
 from backsight.diagnosis.errors.parameter_groups import in_two_groups, tied
+from backsight.diagnosis.errors.registry import refusal
 from backsight.diagnosis.evidence.gradients import holder_of
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
-from backsight.diagnosis.finding import UNKNOWN, Finding
-from backsight.diagnosis.wording import described, listed, shown, sure_if
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import described, if_known, listed, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import class_name
@@ -57,7 +58,7 @@ def optimizer_refused(found: Refusal) -> Finding | None:
     message = found.failure.message
     if _GROUPS in message:
         return _one_group(found)
-    optimizer = _optimizer(found)
+    optimizer = optimizer_of(found)
     if optimizer is None:
         return _clipped(found)
     if message.startswith(_TWICE):
@@ -70,11 +71,6 @@ def optimizer_refused(found: Refusal) -> Finding | None:
     if _DENSE in message:
         return _dense(case)
     return None
-
-
-def _optimizer(found: Refusal) -> torch.optim.Optimizer | None:
-    held = (each.variables.get("self") for each in reversed(found.below))
-    return next((each for each in held if isinstance(each, torch.optim.Optimizer)), None)
 
 
 _NO_NORM = re.compile(r"Could not run 'aten::\w*(?:norm|clamp)\w*(?:\.\w+)?' with arguments from the 'Sparse")
@@ -149,10 +145,9 @@ class _Case:
         known = [each.path if each else name for each, name in zip(holders, others, strict=False)]
         return [*known, *others[len(known) :]]
 
-    def told(self, title: str, evidence: list[Fact], fix: str, source: Place | None) -> Finding:
-        level = self.found.level
-        lines = (*evidence, shown(level.place, "failed."))
-        return Finding(UNKNOWN, "error", title, lines, fix, source=str(source or level.place), exact=source is not None)
+    def told(self, title: str, evidence: Sequence[Fact | None], fix: str, source: Place | None) -> Finding:
+        failed = shown(self.found.level.place, "failed.")
+        return refusal(self.found, title, (*evidence, failed), fix, source, exact=source is not None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -344,7 +339,7 @@ def _dense(case: _Case) -> Finding | None:
     return case.told(
         f"{case.name} takes sparse gradients only, and {listed(names, _MOST)} {has}.",
         [
-            *([shown(built, "makes it.")] if built else []),
+            if_known(built, "makes it."),
             "A gradient with many zeros is dense, too, unless it is stored as a sparse tensor, as that of an embedding "
             "with sparse=True is.",
         ],
@@ -436,11 +431,9 @@ def _one_group(found: Refusal) -> Finding | None:
         flat = f"[p for group in {body.text(given)} for p in group['params']]"
     new = rewritten(body, statement, {given: flat})
     how = f"write `{new}` on line {statement.lineno}{write(body.place(statement), new)}" if new else flat
-    return Finding(
-        UNKNOWN,
-        "error",
+    return refusal(
+        found,
         "LBFGS takes one parameter group, but got several.",
         (shown(found.level.place, "failed."),),
         f"Give it one list: {how}. All of them then share the same lr.",
-        source=str(found.level.place),
     )

@@ -16,10 +16,11 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis.errors.registry import refusal
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
-from backsight.diagnosis.finding import UNKNOWN, Finding
-from backsight.diagnosis.wording import counted, listed, shaped, shown, sure_if
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import counted, if_known, listed, shaped, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import class_name, is_class, namespace
@@ -32,7 +33,7 @@ from backsight.source.freezing import freezings
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
-from backsight.story.files import user_files
+from backsight.story.files import calls_in_files, user_files
 from backsight.story.fixes import removed
 from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
 from backsight.tape import modules_in, registered
@@ -46,9 +47,10 @@ _OTHER_SHAPE = re.compile(r"must match the size|size mismatch|shape.* (?:match|s
 
 def state_refused(found: Refusal) -> Finding | None:
     """Tell the parameters that a state was saved of from those of the optimizer; None for another error."""
-    case = _case(found)
-    if case is None:
+    optimizer = optimizer_of(found)
+    if optimizer is None:
         return None
+    case = _Case(found, optimizer)
     if issubclass(type(found.failure.error), KeyError | TypeError):
         return _of_another_class(case)
     if _OTHER_NUMBER in found.failure.message:
@@ -58,14 +60,14 @@ def state_refused(found: Refusal) -> Finding | None:
 
 def made_at(found: Refusal) -> Place | None:
     """The statement that makes the optimizer which refused a state."""
-    case = _case(found)
-    return case.built if case is not None else None
+    optimizer = optimizer_of(found)
+    return _Case(found, optimizer).built if optimizer is not None else None
 
 
-def _case(found: Refusal) -> _Case | None:
+def optimizer_of(found: Refusal) -> torch.optim.Optimizer | None:
+    """The optimizer in one of whose methods an error came."""
     held = (each.variables.get("self") for each in reversed(found.below))
-    optimizer = next((each for each in held if isinstance(each, torch.optim.Optimizer)), None)
-    return _Case(found, optimizer) if optimizer is not None else None
+    return next((each for each in held if isinstance(each, torch.optim.Optimizer)), None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +127,10 @@ class _Case:
             if (dotted(target) or "").endswith(f".{attribute}") and _calls(value)
         )
 
+    @property
+    def where(self) -> str:
+        return f" on line {self.built.line}" if self.built else ""
+
     def _may_make(self, level: Level, statement: ast.stmt) -> bool:
         """Whether a statement may make this optimizer: not where it calls another class of optimizers."""
         called = [value_of(level, each.func) for each in calls_in(statement)]
@@ -139,7 +145,7 @@ class _Case:
         """The only statement of the program that may have loaded its state."""
         return only(
             body.place(each)
-            for body, each, call in calls_of(*user_files(self.found.failure))
+            for body, each, call in calls_in_files(self.found.failure)
             if callee(call)[1] == "load_state_dict" and self._may_be_it(dotted(callee(call)[0]))
         )
 
@@ -166,11 +172,9 @@ class _Case:
     def told(
         self, title: str, evidence: Sequence[Fact | None], fix: str, source: Place | None, *, exact: bool
     ) -> Finding:
-        level = self.found.level
-        lines = [each for each in evidence if each is not None]
-        if all(getattr(each, "place", None) != level.place for each in lines):
-            lines.append(shown(level.place, "failed."))
-        return Finding(UNKNOWN, "error", title, tuple(lines), fix, source=str(source or level.place), exact=exact)
+        failed = shown(self.found.level.place, "failed.")
+        is_told = any(getattr(each, "place", None) == failed.place for each in evidence)
+        return refusal(self.found, title, (*evidence, None if is_told else failed), fix, source, exact=exact)
 
 
 def _calls(value: ast.expr) -> set[str]:
@@ -215,48 +219,38 @@ def _of_more(case: _Case, saved: list[Shape | None]) -> Finding | None:
     whole = [shape_of(each) or () for each in case.every.values()]
     if len(whole) != len(saved) or Counter(filter(None, saved)) - Counter(whole):
         return None
-    names, line = listed(case.called(absent), 4), case.found.level.place.line
-    sure, ordered = all(saved), all(each in (None, shape) for each, shape in zip(saved, whole, strict=True))
-    frozen = not any(needs_gradient(each) for each in absent)
-    its = "its" if len(case.called(absent)) == 1 else "their"
-    freezing = [each.place for file in user_files(case.found.failure) for each in freezings(file)] if frozen else []
-    where = f" on line {case.built.line}" if case.built else ""
-    order = f"of {as_code(case.model[0])}.parameters()" if ordered and sure else "in which it was saved"
-    until = f", once {its} parameters require grad again" if frozen else ""
+    called, line, failure = case.called(absent), case.found.level.place.line, case.found.failure
+    names, sure, frozen = listed(called, 4), all(saved), not any(needs_gradient(each) for each in absent)
+    freezing = [each.place for file in user_files(failure) for each in freezings(file)] if frozen else []
+    froze = [
+        shown(each, f"sets requires_grad, which is False in {names}.", sure_if(len(freezing) == 1)) for each in freezing
+    ]
+    title = f"{case.name} has {len(case.held)} of the {len(saved)} parameters that the state was saved with: "
+    without = f"Without line {line}, it would run, and train on without {names}."
     added = _added_empty(case, len(absent)) if frozen else None
-    called = case.called(absent)
     if added is not None and all(is_module(case.found.level.value(each)) for each in called):
         adding, at = added
         turning = "; ".join(f"{each}.requires_grad_(True)" for each in called)
         return case.told(
-            f"{case.name} has {len(case.held)} of the {len(saved)} parameters that the state was saved with: the group "
-            f"of {names} is empty.",
+            f"{title}the group of {names} is empty.",
             (
-                *(
-                    shown(each, f"sets requires_grad, which is False in {names}.", sure_if(len(freezing) == 1))
-                    for each in freezing[:1]
-                ),
+                *froze[:1],
                 shown(adding, f"adds an empty group to {case.name}."),
                 shown(at, f"runs that while {names} is frozen.") if at != adding else None,
             ),
             f"Unfreeze {names} before its group is added: put `{turning}` above line {at.line}"
-            f"{put(turning, 'above', at)}. Without line {line}, it would run, and train on without {names}.",
+            f"{put(turning, 'above', at)}. {without}",
             at,
             exact=sure,
         )
+    ordered = sure and all(each in (None, shape) for each, shape in zip(saved, whole, strict=True))
+    order = f"of {as_code(case.model[0])}.parameters()" if ordered else "in which it was saved"
+    until = f", once {'its' if len(called) == 1 else 'their'} parameters require grad again" if frozen else ""
     return case.told(
-        f"{case.name} has {len(case.held)} of the {len(saved)} parameters that the state was saved with: it lacks "
-        f"{names}.",
-        (
-            *(
-                shown(each, f"sets requires_grad, which is False in {names}.", sure_if(len(freezing) == 1))
-                for each in freezing[:2]
-            ),
-            shown(case.built, f"makes {case.name} without {names}.") if case.built else None,
-        ),
-        f"Make {case.name}{where} as it was when the state was saved, over {names} as well{until}: a state goes to the "
-        f"parameters by position, here in the order {order}. Without line {line}, it would run, and train on "
-        f"without {names}.",
+        f"{title}it lacks {names}.",
+        (*froze[:2], if_known(case.built, f"makes {case.name} without {names}.")),
+        f"Make {case.name}{case.where} as it was when the state was saved, over {names} as well{until}: a state goes "
+        f"to the parameters by position, here in the order {order}. {without}",
         case.built,
         exact=sure,
     )
@@ -298,12 +292,11 @@ def _of_fewer(case: _Case, saved: list[Shape | None]) -> Finding | None:
     told = f"{names} {'was' if len(named) == 1 else 'were'} not among them"
     if not sure:
         told = f"by the shapes, {len(mine) - total} of the parameters of {names} were not among them"
-    where = f" on line {case.built.line}" if case.built else ""
     without, them = (f"without {names}", names) if sure else ("over the same parameters as then", "the others")
     return case.told(
         f"{case.name} has {counted(len(mine), 'parameter')}, and the state was saved with {len(saved)}: {told}.",
-        (shown(case.built, f"makes {case.name} with {names}.") if case.built else None,),
-        f"Make {case.name}{where} {without}, load the state, and then give it {them} as a group of its own, "
+        (if_known(case.built, f"makes {case.name} with {names}."),),
+        f"Make {case.name}{case.where} {without}, load the state, and then give it {them} as a group of its own, "
         f"with {case.name}.add_param_group(...). {OR}Or start with a new state: {removed(case.found.level.place)}.",
         case.built,
         exact=sure,
@@ -327,8 +320,8 @@ def _of_another_class(case: _Case) -> Finding | None:
     return case.told(
         f"{case.name} is of class {own}, but the state that it loads is of {of}: it lacks {listed(absent, 3)}.",
         (
-            shown(case.built, f"makes {case.name}.") if case.built else None,
-            shown(loading, f"loads a state that {saved or of} has saved.") if loading else None,
+            if_known(case.built, f"makes {case.name}."),
+            if_known(loading, f"loads a state that {saved or of} has saved."),
         ),
         f"To go on with {saved or 'the class that has saved it'}, {made}: its other settings are loaded with the "
         f"state. {OR}Or to train on with {own}, {without}.",
@@ -384,7 +377,7 @@ def _of_other_shapes(case: _Case) -> Finding | None:
     (odd, *_), shape = case.called([case.held[wrong[0]]]), saved[wrong[0]]
     has = f"the state of {odd} has shape {shaped(shape)}, and the parameter {shaped(mine[wrong[0]])}"
     by_position = "loads a state, which goes to the parameters by position."
-    loads = shown(case.loaded, by_position) if case.loaded else None
+    loads = if_known(case.loaded, by_position)
     if case.loaded is None or None in saved or Counter(saved) != Counter(mine):
         return case.told(
             f"The state of {case.name} does not fit its parameters: {has}.",
@@ -399,8 +392,8 @@ def _of_other_shapes(case: _Case) -> Finding | None:
     alike = max(Counter(mine).values()) > 1
     return case.told(
         f"{case.name} has its parameters in another order than the state that it has loaded: {has}.",
-        (shown(case.built, f"makes {case.name} over {now}.") if case.built else None, loads),
-        f"Make {case.name}{f' on line {case.built.line}' if case.built else ''} with its parameters in the order in "
+        (if_known(case.built, f"makes {case.name} over {now}."), loads),
+        f"Make {case.name}{case.where} with its parameters in the order in "
         f"which they were when the state was saved. Its shapes fit {then}"
         + ("; they do not tell parameters of one shape from each other." if alike else "."),
         case.built or case.loaded,

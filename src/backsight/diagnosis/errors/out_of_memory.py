@@ -50,7 +50,7 @@ def out_of_memory(failure: Failure, match: re.Match[str]) -> Finding:
         (*lines, *failed),
         "Keep a number, .item(), or the values without the graph, .detach(). Where no backward follows, compute them "
         "under torch.no_grad().",
-        source=str(kept) if kept else failure.source,
+        source=kept or failure.source,
         exact=kept is not None,
     )
 

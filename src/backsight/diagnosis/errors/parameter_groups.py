@@ -8,8 +8,9 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis.errors.registry import refusal
 from backsight.diagnosis.evidence.refused import Refusal
-from backsight.diagnosis.finding import UNKNOWN, Finding
+from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming import search
@@ -65,9 +66,8 @@ def in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding |
     also = "".join(f" {name} holds a parameter twice: {once}." for name, once in rest if once)
     if not _on_lines_of_their_own(f"{written}{also}"):
         written, also = without_marks(written), without_marks(also)
-    return Finding(
-        UNKNOWN,
-        "error",
+    return refusal(
+        found,
         f"{what} {'is' if len(shared) == 1 else 'are'} in two parameter groups: {earlier} and {len(before)}.",
         (
             *(shown(place, f"puts it into {name}.") for name, place in fills.items()),
@@ -81,7 +81,7 @@ def in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding |
         f"{f': {written}' if written else ''}.{also}"
         if left[out_of]
         else f"Leave out group {len(before)}: group {earlier} has all of its parameters.",
-        source=str(fills.get(leaving, found.level.place)),
+        fills.get(leaving),
         exact=not shown_there,
     )
 

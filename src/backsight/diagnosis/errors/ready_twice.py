@@ -52,9 +52,9 @@ def ready_twice(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         f"DistributedDataParallel received the gradient of {name} twice in one backward pass; it averages each "
         "gradient once.",
-        tuple(lines),
+        lines,
         _fix_of_checkpoint(call) if reentrant else _FIX,
-        source=str(place) if place else failure.source,
+        source=place or failure.source,
         exact=found is not None and (place is not None or not reentrant),
     )
 

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from backsight.diagnosis.finding import Finding, Severity
+from backsight.diagnosis.evidence.refused import Refusal
+from backsight.diagnosis.finding import UNKNOWN, Finding, Severity
+from backsight.diagnosis.wording import failing
 from backsight.findings.evidence import Fact
+from backsight.source import Place
 from backsight.story.failure import Failure
+from backsight.tracing import Line
 
 Explains = Callable[[Failure, "re.Match[str]"], Finding]
 Applies = Callable[[BaseException], bool]
@@ -35,17 +39,34 @@ def explanation(
     title: str,
     evidence: Iterable[Fact | None] = (),
     fix: str = "",
-    source: str | None = None,
+    source: Place | Line | str | None = None,
     *,
     exact: bool = True,
     harmless: bool = False,
 ) -> Finding:
-    """Return what an explanation has to say, of the evidence what there is; its code is that it was entered with.
-
-    harmless: whether nothing is lost; then it is a note.
+    """Return what an explanation has to say, of the evidence what there is; its code and severity are those that it
+    was entered with. It is a note if it is `harmless`: if nothing is lost.
     """
     known = tuple(each for each in evidence if each is not None)
-    return Finding("", "note" if harmless else "error", title, known, fix, source, exact)
+    return Finding("", "note" if harmless else "error", title, known, fix, str(source) if source else None, exact)
+
+
+def unlocated(failure: Failure, title: str, says: str, fix: str) -> Finding:
+    """Return what there is to say where only the message is at hand; `says` what the failing line does."""
+    return explanation(title, failing(failure, says), fix, failure.source, exact=False)
+
+
+def refusal(
+    found: Refusal,
+    title: str,
+    evidence: Iterable[Fact | None],
+    fix: str,
+    source: Place | None = None,
+    *,
+    exact: bool = True,
+) -> Finding:
+    """Return what explains an error that has no code of its own; the failing line is to blame where no other is."""
+    return replace(explanation(title, evidence, fix, source or found.level.place, exact=exact), code=UNKNOWN)
 
 
 def explains(

@@ -64,9 +64,9 @@ def result_refused(failure: Failure, match: re.Match[str]) -> Finding:
     refused = Refused(failure, str(match.lastgroup))
     return explanation(
         refused.title,
-        tuple(refused.evidence()),
+        refused.evidence(),
         refused.fix,
-        source=str(refused.in_worker.place) if refused.in_worker else failure.source,
+        source=refused.in_worker.place if refused.in_worker else failure.source,
         exact=bool(refused.text or refused.tensor is not None),
     )
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis.errors.complex_outputs import complex_output
+from backsight.diagnosis.errors.gradient_call import gradient_calls
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.spoken import called, passed
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import described, listed, shown
+from backsight.diagnosis.wording import described, if_known, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.snapshot import survey
@@ -25,7 +26,6 @@ from backsight.source.body import callee, calls_in, dotted, expressions, given_t
 from backsight.source.choices import Choice, another_text, literals
 from backsight.source.definitions import values_of
 from backsight.source.edits import OR, Edit, on_line, put, without_marks, write
-from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
@@ -68,11 +68,11 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         f"{name or 'The tensor'} is {what}, but {call} must start from one number.",
         (
-            *((shown(missed.choice.place, missed.does),) if missed else ()),
-            *((shown(left, f"leaves {_many(root)} instead of one."),) if left else ()),
-            *((shown(rows.place, rows.does),) if rows else ()),
-            *((shown(parts.place, f"{_adds(parts, root)}."),) if parts else ()),
-            *((f"{meant} is a scalar computed from {name}.",) if meant else ()),
+            shown(missed.choice.place, missed.does) if missed else None,
+            if_known(left, f"leaves {_many(root)} instead of one."),
+            shown(rows.place, rows.does) if rows else None,
+            shown(parts.place, f"{_adds(parts, root)}.") if parts else None,
+            f"{meant} is a scalar computed from {name}." if meant else None,
             *passed(known),
             *_evidence(failure, root, name, unreduced, weighted),
         ),
@@ -87,12 +87,10 @@ def scalar_outputs(failure: Failure, match: re.Match[str]) -> Finding:
         else f"{rows.fix}: one entry of each row."
         if rows.is_last
         else f"{rows.fix}, one entry of each row. Then {reduced[0].lower()}{reduced[1:]}",
-        source=str(
-            (missed and (missed.written or missed.choice.place))
-            or (parts and parts.place)
-            or (failure.call != "grad" and (weighted or unreduced or (rows and rows.place) or left))
-            or failure.source  # of the derivatives of rows, the call that asks for them is to be changed
-        ),
+        source=(missed and (missed.written or missed.choice.place))
+        or (parts and parts.place)
+        or (failure.call != "grad" and (weighted or unreduced or (rows and rows.place) or left))
+        or failure.source,
         exact=root is not None,
     )
 
@@ -233,11 +231,9 @@ def _from(failure: Failure, text: str) -> Edit | str:
     """The failing statement, with backward run on something else."""
     level = failure.user
     body, statement = (level.body, level.statement) if level is not None else (None, None)
-    if level is None or body is None or statement is None:
-        return ""
     run = only(each for each in calls_in(statement) if callee(each)[1] == "backward" and callee(each)[0] is not None)
     root = callee(run)[0] if run is not None else None
-    if run is None or root is None or run.args:
+    if level is None or body is None or statement is None or run is None or root is None or run.args:
         return ""
     scaled = root.args if isinstance(root, ast.Call) and callee(root)[1] == "scale" else []
     new = rewritten(body, statement, {scaled[0]: text} if scaled else {run.func: f"{text}.backward"})
@@ -247,17 +243,14 @@ def _from(failure: Failure, text: str) -> Edit | str:
 def _asked(failure: Failure, *, summed: bool) -> Edit | str:
     """The failing statement, with the derivative taken of a sum, or with a weight for each value."""
     level = failure.user
-    body, statement = (level.body, level.statement) if level is not None else (None, None)
-    call = only(each for each in calls_in(statement) if is_gradient_call(each))
-    output = (next(iter(call.args), None) or keyword(call, "outputs")) if call is not None else None
-    if level is None or body is None or statement is None or call is None or output is None:
+    call = only(gradient_calls(level.body, level.statement)) if level is not None else None
+    output = (call.output or keyword(call.node, "outputs")) if call is not None else None
+    if call is None or output is None or isinstance(output, ast.List | ast.Tuple | ast.Starred) or call.is_weighted:
         return ""
-    if isinstance(output, ast.List | ast.Tuple | ast.Starred) or keyword(call, "grad_outputs") or len(call.args) > 2:
-        return ""
-    text = body.text(output)
-    changes: dict[ast.expr, str] = {call: f"{body.text(call)[:-1].rstrip(', ')}, grad_outputs=torch.ones_like({text}))"}
-    new = rewritten(body, statement, {output: f"{simple(text)}.sum()"} if summed else changes)
-    return write(level.place, new) if new else ""
+    text, node = call.body.text(output), call.body.text(call.node)
+    weighted = f"{node[:-1].rstrip(', ')}, grad_outputs=torch.ones_like({text}))"
+    new = call.rewritten({output: f"{simple(text)}.sum()"} if summed else {call.node: weighted})
+    return write(call.place, new) if new else ""
 
 
 def _reducing(at: Place, *, is_literal: bool) -> Edit | str:

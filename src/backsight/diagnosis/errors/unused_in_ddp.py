@@ -50,7 +50,7 @@ def unused_in_ddp(failure: Failure, match: re.Match[str]) -> Finding:
         "parameter.",
         (*(reason.evidence if reason else ()), *_waits(failure, reason)),
         _fix(failure, reason, named if idle else "every parameter"),
-        source=str(reason.place) if reason else failure.source,
+        source=reason.place if reason else failure.source,
         exact=bool(names) and reason is not None,
     )
 

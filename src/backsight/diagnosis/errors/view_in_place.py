@@ -9,12 +9,12 @@ from collections.abc import Iterator, Sequence
 import torch
 
 from backsight.diagnosis.errors.hook_result import registrations
-from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.evidence.custom import class_behind, returns
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import a_kind, failing, shown
+from backsight.diagnosis.wording import a_kind, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Body, Place, assignments, inplace_changes, only, read_at, statement_at
@@ -55,7 +55,13 @@ def view_in_place(failure: Failure, match: re.Match[str]) -> Finding:
         return _base_changed(failure, op_name(said["op"]))
     found = written(failure, _is_view)
     if found is None or found.statement is None:
-        return _by_message(failure, match)
+        of = f" made by {op_name(said['op'].removesuffix('Backward')).lower()}" if said.get("op") else ""
+        return unlocated(
+            failure,
+            f"A view{of} was modified in place, which autograd cannot follow.",
+            "is the statement that failed.",
+            "Create a new tensor instead (x = x.exp(), not x.exp_()), or modify a copy: x = x.clone() first.",
+        )
     if said.get("mode"):
         return _made_unrecorded(found, said["mode"])
     if said["op"].startswith(_HOOKED):
@@ -93,7 +99,7 @@ def _one_of_several(failure: Failure, found: Written, said: str) -> Finding:
         several = f"one of the views that the loop takes from {body.text(maker.iter)}"
     return explanation(
         f"{name} is {several}, and this statement modifies it in place.",
-        tuple(lines),
+        lines,
         (_copied_by_caller(found, level, outer, maker) if level is not found.level else "")
         or _with_others(
             found,
@@ -105,7 +111,7 @@ def _one_of_several(failure: Failure, found: Written, said: str) -> Finding:
             others,
         )
         + _without_graph(found, maker if level is found.level else None),
-        source=str(found.level.place),
+        source=found.level.place,
         exact=found.tensor is not None,
     )
 
@@ -403,9 +409,9 @@ def _made_unrecorded(found: Written, mode: str) -> Finding:
         fix = f"Put the change under torch.no_grad() too{unrecorded}: {name} shares memory with {found.label}, a leaf."
     return explanation(
         f"{name} is a view created under {block}, but this statement modifies it in place outside that block.",
-        tuple(lines),
+        lines,
         fix,
-        source=str(found.level.place),
+        source=found.level.place,
         exact=found.tensor is not None,
     )
 
@@ -437,7 +443,7 @@ def _of_hooked(failure: Failure, found: Written) -> Finding:
             f"{_FULL}() turns the module's output into a view; modifying it would bypass the hook.",
         ),
         f"{fix} Or register the hook on the output, in a forward hook of that module: output.register_hook(...).",
-        source=str(found.level.place),
+        source=found.level.place,
     )
 
 
@@ -473,10 +479,10 @@ def _of_custom(found: Written, function: str) -> Finding:
         new = f"write {_anew(found.level, found.level.line, away)}"
     return explanation(
         f"{name} is a view that {function}'s forward returned, and this statement modifies it in place.",
-        tuple(lines),
+        lines,
         f"Return a new tensor from forward, with .clone(){_cloned(only(returned))}. {OR}Or leave the view unmodified: "
         f"{new}.",
-        source=str(found.level.place),
+        source=found.level.place,
     )
 
 
@@ -508,9 +514,9 @@ def _base_changed(failure: Failure, op: str) -> Finding:
     return explanation(
         f"{name or 'The view that this statement uses'} is one of several views of {whole}, which was modified in "
         "place after they were created.",
-        tuple(lines),
+        lines,
         f"Take the views after the change{above}; {OR}or {otherwise}, which leaves them unchanged.",
-        source=str(change[1] if change else level.place),
+        source=change[1] if change else level.place,
         exact=change is not None,
     )
 
@@ -549,16 +555,3 @@ def _change_of_base(level: Level, view: torch.Tensor) -> tuple[str, Place] | Non
     found = [(place, name) for name in names for place in inplace_changes(level.body, name) if place.line < level.line]
     place, name = max(found, key=lambda each: each[0].line, default=(None, ""))
     return (name, place) if place else None
-
-
-def _by_message(failure: Failure, match: re.Match[str]) -> Finding:
-    """The statement cannot be read: only the text of the error is at hand."""
-    op = (match.groupdict().get("op") or "").removesuffix("Backward")
-    of = f" made by {op_name(op).lower()}" if op else ""
-    return explanation(
-        f"A view{of} was modified in place, which autograd cannot follow.",
-        failing(failure, "is the statement that failed."),
-        "Create a new tensor instead (x = x.exp(), not x.exp_()), or modify a copy: x = x.clone() first.",
-        source=failure.source,
-        exact=False,
-    )

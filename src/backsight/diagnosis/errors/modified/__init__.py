@@ -20,12 +20,12 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, failing, listed, lost, shaped, shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.snapshot import Survey, survey
-from backsight.source import assignments, calls_of, loop_facts, only, statement_at
+from backsight.source import assignments, loop_facts, only, statement_at
 from backsight.source.body import body_around, callee, dotted
 from backsight.source.changes import read_before_written
 from backsight.story.changes import Changed, changed_by_module, changes, shared_at, stale, stale_beside
 from backsight.story.failure import Failure, around_engine
-from backsight.story.files import user_files
+from backsight.story.files import calls_in_files
 from backsight.story.fixes import leave_as_it_was, reads_itself, without_working_in_place
 from backsight.story.memory import base_of, needs_gradient, shape_of
 from backsight.story.subject import Subject
@@ -113,14 +113,10 @@ def _changed(subject: Subject, found: Sequence[Changed]) -> Finding | None:
             ),
             *(shown(changed.place, _does_too(changed), changed.certainty) for _, changed in beside),
             *needs(subject),
-            *(
-                ["(It is unknown which of these statements ran after the tensor was saved.)"]
-                if sure and not exact
-                else []
-            ),
+            "(It is unknown which of these statements ran after the tensor was saved.)" if sure and not exact else None,
         ),
         leave_as_it_was(subject, first, name if view else "", found[1:], beside),
-        source=str(first.place),
+        source=first.place,
         exact=exact,
     )
 
@@ -268,14 +264,13 @@ def _by_message(failure: Failure, said: Said | None) -> Finding:
     if said and said.writer:
         function = _function(said.writer)
         lines.append(f"{function} created it, or modified it last.")
-        of_files = calls_of(*user_files(failure))
-        alike = [(body, each) for body, each, call in of_files if callee(call)[1] == f"{function}_"]
-        if len(alike) == 1:
-            body, statement = alike[0]
-            lines.append(shown(body.place(statement), f"is the only call of {function}_() in the program.", "read"))
+        alike = only(each for each in calls_in_files(failure) if callee(each[2])[1] == f"{function}_")
+        if alike is not None:
+            place = alike[0].place(alike[1])
+            lines.append(shown(place, f"is the only call of {function}_() in the program.", "read"))
     return explanation(
         f"{what} that backward needs was modified in place after the forward pass saved it.",
-        tuple(lines),
+        lines,
         _FIX,
         source=failure.source,
         exact=False,

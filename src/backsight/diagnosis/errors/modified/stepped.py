@@ -13,7 +13,7 @@ from backsight.diagnosis.errors.modified.wording import needs, since
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.carried import how
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown, unwatched
+from backsight.diagnosis.wording import if_known, listed, shown, unwatched
 from backsight.findings.evidence import Certainty
 from backsight.source import Body, Place, read_at, statement_at
 from backsight.source.bindings import bound, uses
@@ -95,7 +95,7 @@ def _within_closure(subject: Subject, found: Carrier | None, steps: Sequence[Cha
             *([] if sure else unwatched()),
         ),
         renewed(known, _RETAINED) if known else fresh,
-        source=str((known.stored if known else None) or step.place),
+        source=(known.stored if known else None) or step.place,
         exact=sure,
     )
 
@@ -115,13 +115,13 @@ def _between(subject: Subject, case: Case, step: Changed, level: Level | None) -
     return explanation(
         f"{optimizer}.step() changed {weight} between the forward pass of {loss} and its backward.",
         (
-            *([shown(forward, f"uses {weight}, {reason}", certainty)] if forward else []),
+            if_known(forward, f"uses {weight}, {reason}", certainty),
             shown(step.place, f"modifies {weight} in place, like every weight of {optimizer}.{where}", certainty),
             *needs(subject, f"needs the original value of {weight}"),
             *([] if exact else unwatched()),
         ),
         _in_order(subject, case, level, step, loss),
-        source=str(step.place),
+        source=step.place,
         exact=exact,
     )
 
@@ -189,7 +189,7 @@ def _by_helper(subject: Subject, case: Case, step: Changed, calls: Sequence[_Cal
             *([] if step.certainty == "seen" else unwatched()),
         ),
         _moved_below(outer, loss, made, last.place),
-        source=str(known[-1].place),
+        source=known[-1].place,
         exact=step.certainty == "seen",
     )
 
@@ -354,17 +354,13 @@ def _through_history(
         f"{title} {step.name}.step() has since modified.",
         (
             *(how(found)[: 1 if cut else None] if found else ()),
-            *(
-                [shown(cut[1], f"uses {name} of it." if found and name != found.name else "uses it again.")]
-                if cut
-                else []
-            ),
+            shown(cut[1], f"uses {name} of it." if found and name != found.name else "uses it again.") if cut else None,
             shown(step.place, f"has since modified {weight} in place; {where} still needs the old value.", certainty),
             shown(level.place, f"backpropagates into that graph, which {needed}."),
             *([] if seen else unwatched()),
         ),
         fix,
-        source=str(culprit or step.place),
+        source=culprit or step.place,
         exact=seen,
     )
 

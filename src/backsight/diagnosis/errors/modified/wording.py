@@ -37,9 +37,7 @@ def spoken(operation: str) -> str:
     return _SPOKEN.get(operation, operation)
 
 
-_NEEDS_RESULT = {
-    "relu": "the gradient of relu needs its result to know which entries were positive",
-}
+_NEEDS_RESULT = {"relu": "the gradient of relu needs its result to know which entries were positive"}
 _NEEDS_INPUT = {
     "mul": "the gradient of a product needs both factors",
     "div": "the gradient of a quotient needs both parts",

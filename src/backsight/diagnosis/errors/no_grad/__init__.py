@@ -110,13 +110,13 @@ def _unlocated(scene: Scene) -> Finding:
         )
     return explanation(
         scene.title("none of its inputs does, or it was detached on the way"),
-        tuple(evidence),
+        evidence,
         f"If {scene.loss} should train through what is drawn, draw with rsample(): "
         f"{listed([on_line(place, new) for place, new in drawn])}. {silenced(scene.loss)}"
         if drawn
         else "Look between the model's output and the loss for .detach(), .item(), .data, argmax, torch.tensor(...) "
         f"and torch.no_grad(), and for frozen parameters. {silenced(scene.loss)}",
-        source=str(drawn[0][0]) if drawn else scene.failure.source,
+        source=drawn[0][0] if drawn else scene.failure.source,
         exact=False,
     )
 

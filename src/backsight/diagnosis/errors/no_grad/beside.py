@@ -99,7 +99,7 @@ def _finding(scene: Scene, section: Section, name: str, made: Place, without: Pl
             *fails(scene),
         ),
         f"Use {name} on line {without.line}: it alone depends on what is trained.",
-        source=str(without),
+        source=without,
         exact=exact,
     )
 
@@ -134,9 +134,9 @@ def _not_chosen(scene: Scene, missed: Unmatched) -> Finding:
     lines += failing(scene.failure, "has nothing to backpropagate through.")
     return explanation(
         scene.title("it is still its initial constant, because no branch computed it"),
-        tuple(lines),
+        lines,
         missed.fix,
-        source=str(missed.written or missed.choice.place),
+        source=missed.written or missed.choice.place,
     )
 
 
@@ -183,9 +183,9 @@ def _finding_of_constant(scene: Scene, name: str, start: Place, adding: Spot, se
     where = f"the condition on line {condition.line}" if condition else f"what leads to line {add.line}"
     return explanation(
         scene.title("it is still its initial constant; nothing was ever added to it"),
-        tuple(lines),
+        lines,
         f"Check {where}: it was never true. If that can happen in a healthy run, skip such a step: "
         f"`if {scene.loss}.requires_grad: {scene.loss}.backward()`.",
-        source=str(start),
+        source=start,
         exact=exact,
     )

@@ -180,18 +180,16 @@ def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Findin
             *(chosen.evidence if chosen else ()),
             *_steps(suspect, None if seen else "read", scene.failure.call == "grad"),
             *(_again(each, suspect, None if seen else "read") for each in further),
-            *(
-                [shown(suspect.called, f"calls {suspect.section.body.name}().")]
-                if suspect.called and not suspect.calling
-                else []
-            ),
+            shown(suspect.called, f"calls {suspect.section.body.name}().")
+            if suspect.called and not suspect.calling
+            else None,
             *(_fails_again(scene) if asked(suspect) else fails(scene)),
-            *((f"Other graphs are detached at {listed(others, 3)}.",) if others else ()),
+            f"Other graphs are detached at {listed(others, 3)}." if others else None,
         ),
         f"{chosen.fix}, so that this gradient has its own graph. {silenced(scene.loss)}"
         if chosen
         else fix(suspect, scene.loss, further, derivative=_derivative(scene)),
-        source=str(chosen.place if chosen else call.place if (call := asked(suspect)) else suspect.cut.place),
+        source=chosen.place if chosen else call.place if (call := asked(suspect)) else suspect.cut.place,
         exact=seen,
     )
 
@@ -321,7 +319,7 @@ def reentrant(scene: Scene) -> Finding | None:
         scene.title("it went through a checkpoint whose inputs do not require grad"),
         (where, _SILENT, *failing(scene.failure, "has nothing to backpropagate through.")),
         fix,
-        source=str(call.place) if call else scene.failure.source,
+        source=call.place if call else scene.failure.source,
         exact=_is_seen(scene),
     )
 

@@ -35,6 +35,6 @@ def by_forward_hook(scene: Scene) -> Finding | None:
         scene.title(says),
         tuple(each for each in evidence if each is not None),
         f"{hook.fix}. {silenced(scene.loss)}",
-        source=str(hook.place),
+        source=hook.place,
         exact=bool(seen),
     )

@@ -92,7 +92,7 @@ def _frozen(scene: Scene, found: Sources) -> Finding:
             *fails(scene),
         ),
         fix if scene.trained.owned else _of_an_input(scene, names[0], fix),
-        source=str(culprit) if culprit else scene.failure.source,
+        source=culprit or scene.failure.source,
         exact=len(places) < 2 or late is not None,
     )
 
@@ -450,9 +450,9 @@ def _finding_of_leaf(scene: Scene, name: str, made: Place, update: Place, fix: s
             shown(
                 update, f"assigns a new tensor to {name}, computed without a graph: it does not require grad.", "read"
             ),
-            *((shown(level.place, "has nothing to backpropagate through."),) if level else ()),
+            shown(level.place, "has nothing to backpropagate through.") if level else None,
         ),
         fix,
-        source=str(update),
+        source=update,
         exact=False,
     )

@@ -46,9 +46,9 @@ def input_without_grad(failure: Failure) -> Finding:
     return explanation(
         f"{listed(called) or 'An input of autograd.grad()'} {verb} not require grad, so nothing was recorded for "
         f"{'it' if len(called) == 1 else 'them'}.",
-        tuple(evidence),
+        evidence,
         f"Call {first}.requires_grad_() {_where(found, outer, call)}; the forward pass must come after that.",
-        source=str(cut.place if cut else (found and (found.assigned or found.given or outer)) or failure.source),
+        source=cut.place if cut else (found and (found.assigned or found.given or outer)) or failure.source,
         exact=bool(bare),
     )
 

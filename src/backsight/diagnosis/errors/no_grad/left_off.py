@@ -46,7 +46,7 @@ def switched_off(scene: Scene) -> Finding | None:
                 *fails(scene),
             ),
             f"{late.fix}. {silenced(scene.loss)}",
-            source=str(late.read),
+            source=late.read,
             exact=exact,
         )
     place = places[0] if places else None
@@ -58,7 +58,7 @@ def switched_off(scene: Scene) -> Finding | None:
         scene.title("gradients are disabled globally"),
         (off, *beside, *fails(scene)),
         _undone(place) if place else _BLOCK.format(".") + _EACH_TIME,
-        source=str(place) if place else scene.failure.source,
+        source=place or scene.failure.source,
         exact=exact,
     )
 
@@ -112,12 +112,12 @@ def _entered_again(scene: Scene, switch: Place) -> Finding | None:
         (
             shown(place, "keeps the mode for __exit__, which puts it back."),
             shown(switch, "disables gradients."),
-            *((lost,) if name else ()),
+            lost if name else None,
             *fails(scene),
         ),
         f"Make a new {cls} for each `with`: one that is entered again inside its own block keeps False, and puts that "
         f"back. {silenced(scene.loss)}",
-        source=str(place),
+        source=place,
         exact=bool(name),
     )
 

@@ -45,10 +45,10 @@ def _finding(
         (
             shown(off.place, "disables gradients.", certainty),
             shown(found.at, f"leaves the block open until {name}() goes on.", certainty),
-            *([runs] if runs is not None else ()),
+            runs if runs is not None else None,
             *fails(scene),
         ),
         f"{found.instead}: {why}. {silenced(scene.loss)}",
-        source=str(off.place),
+        source=off.place,
         exact=is_sure,
     )

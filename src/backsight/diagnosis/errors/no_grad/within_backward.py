@@ -25,9 +25,9 @@ def within_backward(scene: Scene) -> Finding | None:
         scene.title("the backward of a custom Function runs with gradients disabled"),
         (
             f"{level.function.rpartition('<locals>.')[2]} is called by autograd, which disables gradients there.",
-            *([shown(first, "runs there, so it has no graph.")] if lines[0] is not level.statement else []),
+            shown(first, "runs there, so it has no graph.") if lines[0] is not level.statement else None,
             *failing(scene.failure, "has nothing to backpropagate through."),
         ),
         f"{fix[0].upper()}{fix[1:]}.",
-        source=str(first),
+        source=first,
     )

@@ -17,7 +17,7 @@ from backsight.diagnosis.errors.second_backward.derived import differentiated, d
 from backsight.diagnosis.errors.second_backward.joined import computed_outside, joined, parametrized_once
 from backsight.diagnosis.errors.second_backward.losses import another_loss, same_loss
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, listed, lost, shown
+from backsight.diagnosis.wording import failing, if_known, listed, lost, shown
 from backsight.findings.evidence import Certainty
 from backsight.naming.frames import is_function
 from backsight.snapshot import survey
@@ -125,13 +125,9 @@ def freed_context(failure: Failure) -> Finding | None:
     lines = [shown(place, "saves them until backward has used them.", sure) for _, place, _ in saving[:1]]
     return explanation(
         f"{name} is read after backward() has freed it.",
-        (
-            *lines,
-            shown(level.place, "reads it."),
-            *([shown(ran, "runs that after backward().")] if ran else []),
-        ),
+        (*lines, shown(level.place, "reads it."), if_known(ran, "runs that after backward().")),
         _fix(level, read, saving),
-        source=str(level.place),
+        source=level.place,
         exact=sure is None,
     )
 

@@ -9,7 +9,7 @@ from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.losses import keeping_graph
 from backsight.diagnosis.evidence.carried import how, kind_of, older
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, listed, operations_were, shown, unwatched
+from backsight.diagnosis.wording import counted, if_known, listed, operations_were, shown, unwatched
 from backsight.findings.evidence import Fact
 from backsight.source import loop_facts, statement_at
 from backsight.source.ancestry import ancestors
@@ -39,7 +39,7 @@ def carried_over(case: Case) -> Finding | None:
         _title(found),
         (*how(found), *_needed(found), *seen, *(() if _is_exact(found) else unwatched()), *doubts),
         renewed(found, why_not_retain(found) if passes and found.kind == "carried" else ""),
-        source=str(found.dropped or found.stored or found.read or case.failure.source),
+        source=found.dropped or found.stored or found.read or case.failure.source,
         exact=_is_exact(found) and not doubts,
     )
 
@@ -188,11 +188,11 @@ def losses_of_loop(found: Carrier) -> Finding | None:
     return explanation(
         f"The losses {among} share operations, and the first backward() has freed them.",
         (
-            *([shown(found.stored, f"computes {name} once, before the loop.")] if found.stored else []),
+            if_known(found.stored, f"computes {name} once, before the loop."),
             shown(level.place, "frees its graph in the first iteration, and needs it again in the next."),
         ),
         f"Add the losses and call backward once, instead of the loop: {fix}{edit}.",
-        source=str(level.place),
+        source=level.place,
     )
 
 
@@ -226,9 +226,9 @@ def among_others(case: Case) -> Finding | None:
                 f"The losses in {name} share operations, and the backward of an earlier one has freed them.",
                 (
                     shown(level.place, f"loops over {name}."),
-                    *([shown(failing.place, "frees the graph of each.")] if level != failing else []),
+                    shown(failing.place, "frees the graph of each.") if level != failing else None,
                 ),
                 fix,
-                source=str(failing.place),
+                source=failing.place,
             )
     return None

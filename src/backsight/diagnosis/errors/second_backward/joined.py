@@ -9,7 +9,7 @@ import torch
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.carried import among_others, freed
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown, tensor_of
+from backsight.diagnosis.wording import if_known, shown, tensor_of
 from backsight.source import assignments
 from backsight.source.bindings import spots
 from backsight.source.body import LOOPS, dotted
@@ -38,17 +38,13 @@ def _in_turns(case: Case, joint: Joint) -> Finding:
         f"{joint.holder}, {tensor_of(joint.old.shape)}, was computed before an earlier backward(), which has freed its "
         "graph.",
         (
-            *([shown(joint.made, f"computed {joint.holder}.")] if joint.made else []),
-            *(
-                [shown(joint.used, f"computes {case.loss} from it in each call, before any backward.")]
-                if joint.used
-                else []
-            ),
+            if_known(joint.made, f"computed {joint.holder}."),
+            if_known(joint.used, f"computes {case.loss} from it in each call, before any backward."),
             *freed(case),
         ),
         f"Add the losses and call backward once: let {function}() return {case.loss} instead, and run backward on the "
         f"sum. Or compute {joint.holder} for each call.",
-        source=str(source) if source else None,
+        source=source or None,
     )
 
 
@@ -69,7 +65,7 @@ def parametrized_once(case: Case) -> Finding | None:
                     "A parametrized weight is computed once for all iterations, and backward() has freed its graph.",
                     (shown(place, "caches what is computed until the block ends."), *freed(case)),
                     f"Put `{place.text}` inside the loop, around the forward and backward of one iteration{edits}.",
-                    source=str(place),
+                    source=place,
                 )
     return None
 
@@ -85,10 +81,7 @@ def _all_of_it(case: Case) -> Finding:
     again = seen is not None and level is not None and seen.file == level.place.file
     return explanation(
         f"{case.loss} was computed once, and backward() already ran on it.",
-        (
-            *((shown(made, f"computed {case.loss} and did not run again."),) if made else ()),
-            *(freed(case) if again else ()),
-        ),
+        (if_known(made, f"computed {case.loss} and did not run again."), *(freed(case) if again else ())),
         f"Recompute {case.loss}, with a new forward pass, before each backward(). In a notebook, also rerun the cell "
         "that computes it.",
         source=case.failure.source,
@@ -103,7 +96,7 @@ def _twice(case: Case, first: Line, level: Level) -> Finding:
         (shown(first, "ran first and freed the graph."), shown(level.place, "needs it again.")),
         f"Call backward on {case.loss} once: remove one of the two calls. To only inspect gradients, "
         f"torch.autograd.grad({case.loss}, parameters, retain_graph=True) keeps the graph for the other.",
-        source=str(level.place),
+        source=level.place,
     )
 
 
@@ -128,6 +121,6 @@ def computed_outside(case: Case) -> Finding | None:
         ),
         f"Move line {places[0].line}, `{places[0].text}`, into {function}(), above line {first.line}"
         f"{move(places[0], 'above', first)}, so each call recomputes it.",
-        source=str(places[0]),
+        source=places[0],
         exact=case.earlier is not None,
     )

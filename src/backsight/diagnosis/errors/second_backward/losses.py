@@ -8,22 +8,21 @@ from dataclasses import dataclass
 
 import torch
 
+from backsight.diagnosis.errors.gradient_call import gradient_calls
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.adding import Added, added, shared_part
 from backsight.diagnosis.errors.second_backward.moved import Moved, moved, perhaps_moved
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Place, assignments, backward_roots, parsed, read_at, statement_at
+from backsight.source import Place, assignments, backward_roots, only, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import are_alternatives, uses
-from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.body import callee, dotted, expressions, statements
 from backsight.source.changes import changed_names
 from backsight.source.edits import OR, Edit, instead, put, repeat, without_marks, write
-from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.anew import each_detached, lines_of, run_again
-from backsight.story.attached import with_flag
 from backsight.story.case import Case, loops, names_read
 from backsight.story.failure import Level
 from backsight.story.fixes import on_lines, without
@@ -98,7 +97,7 @@ def _called_twice(level: Level, name: str, before: Place) -> Finding:
         (shown(before, "ran first and freed the graph."), shown(level.place, "needs it again.")),
         f"Call backward on {name} once{gone}. {OR}For derivatives of derivatives, give the first call "
         "create_graph=True; for separate gradients of several losses, use torch.autograd.grad(loss, parameters).",
-        source=str(level.place),
+        source=level.place,
     )
 
 
@@ -128,7 +127,7 @@ def _once_before_loop(case: Case, level: Level, name: str, loop: Place, kept: st
         if kept
         else f"Compute {name} inside the loop, from a new forward pass{along(level, made)}"
         f"{_inside(level, made, loop)}: {_outdated(case, level, loop, by)}.",
-        source=str(level.place) if kept else str(made[-1]) if made else str(level.place),
+        source=level.place if kept else made[-1] if made else level.place,
     )
 
 
@@ -250,13 +249,13 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
                 f"{through} only weights {apart}, as an advantage should; adding the losses would train it with both."
             )
             fix += f" {OR}If {apart} should train it too, add the losses: {add.how}."
-        return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(where or level.place))
+        return explanation(_freed_title(other, loss, through), evidence, fix, where or level.place)
     if step := _trains_a_part(case, level, place, shared):
         part = f"{step.call} in between trains only a part of what they share: each loss has its own optimizer."
         evidence.append(part)
         again = _forward_again(case, level, place, other, loss, theirs, shared, step)
         fix = f"{again} (Adding the losses won't help: each optimizer would get the gradients of both.)"
-        return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
+        return explanation(_freed_title(other, loss, through), evidence, fix, level.place)
     if between := moved(case, level, place, shared):
         return _over_old_weights(case, level, other, loss, through, shared, between, evidence, add)
     fix = f"Add the losses and call backward once: {add.how}."
@@ -265,7 +264,7 @@ def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Grap
         fix = f"{again}, if that changes weights. If it does not, add the losses and call backward once."
     elif add.how == add.call and _steps_between(level, place):
         fix += " Step the optimizers after that."
-    return explanation(_freed_title(other, loss, through), tuple(evidence), fix, str(level.place))
+    return explanation(_freed_title(other, loss, through), evidence, fix, level.place)
 
 
 def _each_for_itself(case: Case, level: Level, place: Place, other: str, loss: str, shared: set[int]) -> Finding | None:
@@ -294,7 +293,7 @@ def _each_for_itself(case: Case, level: Level, place: Place, other: str, loss: s
         ),
         f"Detach in each loss what its own optimizer does not train: "
         f"{on_lines({**edits[0], **edits[1]}, level.place.file)}.",
-        str(reads[other][cuts[other][0]].read),
+        reads[other][cuts[other][0]].read,
     )
 
 
@@ -393,7 +392,7 @@ def _over_old_weights(
     else:
         fix += " Adding the losses would backpropagate both through the old weights."
     source = read.read if read else level.place
-    return explanation(_freed_title(other, loss, through), tuple(lines), fix, str(source))
+    return explanation(_freed_title(other, loss, through), lines, fix, source)
 
 
 def _forward_again(
@@ -553,11 +552,6 @@ def _feeds(case: Case, leaf: int, shared: set[int]) -> bool:
 def keeping_graph(level: Level, assigned: Collection[str] = ()) -> str:
     """Return the statement of a level with `retain_graph=True` in its one call of `grad`; empty if it has none, or one
     that says already what becomes of the graph, or if it asks for what is `assigned` anew."""
-    body, statement = level.body, level.statement
-    calls = [each for each in calls_in(statement) if is_gradient_call(each)] if statement is not None else []
-    if body is None or statement is None or len(calls) != 1 or len(calls[0].args) > 3:
-        return ""
-    asked = {use.name for each in calls[0].args[1:2] for use in uses(each)}
-    if keyword(calls[0], "retain_graph", "create_graph") is not None or asked & {*assigned}:
-        return ""
-    return with_flag(body, statement, calls[0], "retain_graph")
+    call = only(gradient_calls(level.body, level.statement))
+    asked = {use.name for use in uses(call.inputs)} if call is not None else set()
+    return call.flagged("retain_graph") if call and call.is_silent and asked.isdisjoint(assigned) else ""

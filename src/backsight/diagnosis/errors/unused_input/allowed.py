@@ -3,42 +3,38 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator
 
 import torch
 
+from backsight.diagnosis.errors.gradient_call import GradientCall, gradient_calls
 from backsight.diagnosis.errors.unused_input.case import Unused
 from backsight.source import Body, statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.edits import OR, on_line
-from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.sections import called_by, section_of
 from backsight.tape import tensors_in
 from backsight.text import listed
 
-_ALLOW = "allow_unused=True"
-_ZEROS = "materialize_grads=True"
-
 
 def allowed(case: Unused) -> str:
     """What to pass where the gradients of parameters are asked for, and what to write where they are read."""
     if len(case.names) >= len(case.failure.inputs) or not all(isinstance(t, torch.nn.Parameter) for t in case.tensors):
         return ""
-    body = case.failure.user.body if case.failure.user else None
-    asks = statement_at(body, *case.at.position) if body and case.at else None
+    body, asks = (case.body, statement_at(case.body, *case.at.position) if case.at else None)
     here = list(_asking(body, asks)) if body and asks else []
-    made = set[str]().union(*(bound(each) for each in here))
-    read = _read(body, here[0], made) if body and here else _SKIPPED
-    option = _ALLOW if read else _ZEROS
-    inside = list(_inside_of(case, body, asks)) if body and asks else []
-    every = [(body, each) for each in here if body] + inside
-    lines = {at.place(each): _passing(at, each, option) for at, each in every}
+    made = set[str]().union(*(bound(each.statement) for each in here))
+    read = _read(body, here[0].statement, made) if body and here else _SKIPPED
+    option = "allow_unused=True" if read else "materialize_grads=True"
+    every = [*here, *(_inside_of(case, body, asks) if body and asks else ())]
+    lines = {each.place: _passing(each, option) for each in every}
     written = [on_line(place, text) for place, text in lines.items() if text]
-    where = f": {listed(written)}" if lines and all(lines.values()) else ""
-    where = where or (f" on line {case.at.line}" if case.at else "")
+    where = f" on line {case.at.line}" if case.at else ""
+    where = f": {listed(written)}" if lines and all(lines.values()) else where
     them = "it" if len(case.names) == 1 else "them"
     returns = (
         f"None for an unused input, and {read}" if read else "zeros for an unused input, so that each has its place"
@@ -52,43 +48,39 @@ def allowed(case: Unused) -> str:
 _SKIPPED = "skip each None: `if g is not None`"
 
 
-def _asking(body: Body, asks: ast.stmt) -> Iterator[ast.stmt]:
-    """The failing statement, and those below that ask for the gradients of the same inputs: the next errors."""
-    inputs = next((_inputs(body, call) for call in calls_in(asks) if is_gradient_call(call)), "")
-    for each in statements(body.node):
-        if each.lineno >= asks.lineno and any(_inputs(body, call) == inputs for call in calls_in(each)):
-            yield each
+def _asking(body: Body, asks: ast.stmt) -> Iterator[GradientCall]:
+    """The failing call, and those below that ask for the gradients of the same inputs: the next errors; one of each
+    statement."""
+    inputs = next((_inputs(each) for each in gradient_calls(body, asks)), "")
+    for each in (each for each in statements(body.node) if each.lineno >= asks.lineno):
+        yield from itertools.islice((call for call in gradient_calls(body, each) if inputs == _inputs(call) != ""), 1)
 
 
-def _inside_of(case: Unused, body: Body, asks: ast.stmt) -> Iterator[tuple[Body, ast.stmt]]:
-    """The statements that ask for gradients of the same inputs in the functions that the lines below call."""
-    here, wanted = section_of(case.failure.user) if case.failure.user else None, {id(each) for each in case.tensors}
+def _inside_of(case: Unused, body: Body, asks: ast.stmt) -> Iterator[GradientCall]:
+    """The calls that ask for gradients of the same inputs in the functions that the lines below call."""
+    here, wanted = (section_of(case.failure.user) if case.failure.user else None, {id(each) for each in case.tensors})
     if here is None:
         return
     below = (each for each in statements(body.node) if each.lineno > asks.lineno)
     called = (inner for each in below for call in calls_in(each) for inner in called_by(here, call, ()))
     for inner in (each for each in called if each.body.file == body.file):
         for each in statements(inner.body.node):
-            texts = [text for call in calls_in(each) if (text := _inputs(inner.body, call))]
-            given = [value_of(here, inner.given[t]) if t in inner.given else inner.value(t) for t in texts]
+            found = {text: call for call in gradient_calls(inner.body, each) if (text := _inputs(call))}
+            given = [value_of(here, inner.given[t]) if t in inner.given else inner.value(t) for t in found]
             if given and wanted <= {id(tensor) for tensor in tensors_in(given)}:
-                yield inner.body, each
+                yield next(iter(found.values()))
 
 
-def _inputs(body: Body, call: ast.Call) -> str:
-    if not is_gradient_call(call) or keyword(call, "allow_unused") is not None:
-        return ""
-    inputs = call.args[1] if len(call.args) > 1 else keyword(call, "inputs")
-    return body.text(inputs) if inputs is not None else ""
+def _inputs(call: GradientCall) -> str:
+    """What a call asks for the gradients of, if it does not say whether it may be unused."""
+    asked = call.inputs if keyword(call.node, "allow_unused") is None else None
+    return call.body.text(asked) if asked is not None else ""
 
 
-def _passing(body: Body, statement: ast.stmt, option: str) -> str:
-    for call in calls_in(statement):
-        if _inputs(body, call):
-            last = [*call.args, *(each.value for each in call.keywords)][-1]
-            text = body.text(last)
-            return rewritten(body, statement, {last: f"{text}, {option}"}) if "…" not in text else ""
-    return ""
+def _passing(call: GradientCall, option: str) -> str:
+    last = [*call.node.args, *(each.value for each in call.node.keywords)][-1]
+    text = call.body.text(last)
+    return call.rewritten({last: f"{text}, {option}"}) if "…" not in text else ""
 
 
 def _read(body: Body, asks: ast.stmt, made: set[str]) -> str:

@@ -7,22 +7,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from backsight.diagnosis.errors.gradient_call import gradient_call
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.unused_input.case import Unused
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.wording import shown
 from backsight.naming.plain import class_dict, mro, namespace
 from backsight.naming.roots import is_library
 from backsight.source import Body, Place, assignments, function_at, only, statement_at
 from backsight.source.bindings import bound, uses
-from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
+from backsight.source.body import calls_in, dotted, expressions, functions, statements
 from backsight.source.definitions import values_of
 from backsight.source.edits import change, importing, lines_of
 from backsight.story.evaluated import Variables, value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
 from backsight.story.sections import Section, function_called, passed, sections, undecorated
+from backsight.text import lines_at
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,25 +52,19 @@ def made_anew(case: Unused) -> Finding | None:
     other = next(_read_elsewhere(case, maker, level, node), None)
     if other is None:
         return None
-    text, makes = ast.unparse(node), maker.body.place(maker.returns)
-    does = "reads" if maker.is_property else "calls"
+    text, makes, at = ast.unparse(node), maker.body.place(maker.returns), level.place
+    does, again = ("reads" if maker.is_property else "calls", "asks for the gradient with respect to the new tensor.")
     return explanation(
         f"{case.output} is not computed from this {text}: each {text} is a new tensor.",
         (
             shown(makes, "makes a new tensor each time."),
             shown(other.place, f"{does} it once, to compute {case.output}."),
-            *_asked(level.place, asking, does),
+            None if at == asking else shown(asking, f"{does} it again: a new tensor."),
+            shown(at, f"{does} it again, and {again}" if at == asking else again),
         ),
-        _kept(case.failure, maker) or _once(text, other, asking, does),
-        source=str(makes),
+        _kept(case.failure, maker) or other.once(text, asking, does[:-1].capitalize()),
+        source=makes,
     )
-
-
-def _asked(at: Place, asking: Place, does: str) -> tuple[Fact, ...]:
-    if at == asking:
-        return (shown(at, f"{does} it again, and asks for the gradient with respect to the new tensor."),)
-    again = shown(asking, f"{does} it again: a new tensor.")
-    return again, shown(at, "asks for the gradient with respect to the new tensor.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,15 +74,13 @@ class Other:
     place: Place
     function: str
 
-
-def _once(text: str, other: Other, asking: Place, does: str) -> str:
-    what, line = "Read" if does == "reads" else "Call", other.place.line
-    if other.function:
-        return (
-            f"{what} {text} once, and use that one tensor in both places: on line {asking.line}, and in "
-            f"{other.function}(), on line {line}."
-        )
-    return f"{what} {text} once, above line {line}, and use that one tensor on lines {line} and {asking.line}."
+    def once(self, text: str, asking: Place, what: str) -> str:
+        """How the program has it once: `what` it does with the property or function, reads or calls."""
+        line = self.place.line
+        where = f"and in {self.function}(), on line {line}"
+        if not self.function:
+            return f"{what} {text} once, above line {line}, and use that one tensor on lines {line} and {asking.line}."
+        return f"{what} {text} once, and use that one tensor in both places: on line {asking.line}, {where}."
 
 
 def _written(case: Unused) -> tuple[Level, ast.expr, Place] | None:
@@ -98,8 +91,8 @@ def _written(case: Unused) -> tuple[Level, ast.expr, Place] | None:
         if level.body is None:
             return None
         if number == 0:
-            call = next((each for each in calls_in(level.statement) if callee(each)[1] == "grad"), None)
-            node = call and (call.args[1] if len(call.args) > 1 else keyword(call, "inputs"))
+            call = gradient_call(level)
+            node = call.inputs if call is not None else None
             if isinstance(node, ast.Tuple | ast.List):
                 same = (each for each in node.elts if value_of(level, each) is case.tensors[0])
                 node = node.elts[0] if len(node.elts) == 1 else next(same, None)
@@ -127,7 +120,7 @@ def _given(failure: Failure, outer: int, inner: Level, name: str) -> ast.expr | 
 
 def _maker(of: Variables, node: ast.expr) -> Maker | None:
     """The function that an expression runs, if that computes what it returns and keeps nothing."""
-    function, owner, given, is_property = None, None, tuple[object, ...](), isinstance(node, ast.Attribute)
+    function, owner, given, is_property = (None, None, tuple[object, ...](), isinstance(node, ast.Attribute))
     if isinstance(node, ast.Attribute):
         owner = value_of(of, node.value)
         every = (class_dict(base).get(node.attr) for base in mro(type(owner)))
@@ -186,11 +179,10 @@ def _kept(failure: Failure, maker: Maker) -> str:
     if namespace(maker.owner) is None or any("__slots__" in class_dict(each) for each in mro(kind)[:-1]):
         return ""
     lines = sorted(each for cls in mro(kind) for each in _lines_of(cls, base, maker.body.file))
-    numbers = listed([str(each) for each in lines], len(lines))
     cached = change(lines_of(maker.body.file, *lines), "@property", "@functools.cached_property")
     return (
-        f"Keep what is made first: write `@functools.cached_property` instead of `@property` on line"
-        f"{'s' if len(lines) > 1 else ''} {numbers}{cached}{_import(maker.body.file)}."
+        f"Keep what is made first: write `@functools.cached_property` instead of `@property` on {lines_at(lines)}"
+        f"{cached}{_import(maker.body.file)}."
     )
 
 

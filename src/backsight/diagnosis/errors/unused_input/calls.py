@@ -18,16 +18,16 @@ from backsight.source.bindings import uses
 from backsight.source.body import calls_in, dotted, expressions, statements
 from backsight.source.edits import on_line
 from backsight.source.rewriting import rewritten
-from backsight.story.failure import Level
 from backsight.story.memory import is_module, is_tensor, shape_of
 from backsight.story.sections import Section, called_by, section_of
 from backsight.tape import parameters_in
+from backsight.text import begun
 
 
 def ignored(case: Unused) -> Finding | None:
     """A function is given what is computed from the input, and none of its statements reads that parameter."""
-    here = _section(case)
-    name = _held_as(here.level, case.tensors[0]) if here is not None and here.level is not None else ""
+    here, variables = (_section(case), case.failure.user.variables if case.failure.user else {})
+    name = next((name for name, value in variables.items() if value is case.tensors[0]), "")
     found = next(_ignoring(here, name), None) if here is not None and name and len(case.tensors) == 1 else None
     if found is None:
         return None
@@ -45,7 +45,7 @@ def ignored(case: Unused) -> Finding | None:
             case.asked,
         ),
         fix,
-        source=str(where),
+        source=where,
     )
 
 
@@ -79,12 +79,12 @@ def another_model(case: Unused) -> Finding | None:
         statement = statement_at(here.body, *place.position)
         if not is_module(other) or other is model or _shapes(other) != _shapes(model) or statement is None:
             continue
-        called, line = dotted(call.func), rewritten(here.body, statement, {call.func: name})
+        called, line = (dotted(call.func), rewritten(here.body, statement, {call.func: name}))
         return explanation(
             f"{case.output} does not depend on the parameters of {name}: {called} computes it.",
             (shown(place, f"calls {called}, which has parameters of its own."), *computed(case), case.asked),
-            f"O{on_line(place, line)[1:]}." if line else f"Call {name} instead of {called}.",
-            source=str(place),
+            f"{begun(on_line(place, line))}." if line else f"Call {name} instead of {called}.",
+            source=place,
         )
     return None
 
@@ -92,10 +92,6 @@ def another_model(case: Unused) -> Finding | None:
 def _section(case: Unused) -> Section | None:
     level = case.failure.user
     return section_of(level, ((level.receiver, level.line),)) if level is not None and level.receiver else None
-
-
-def _held_as(level: Level, tensor: object) -> str:
-    return next((name for name, value in level.variables.items() if value is tensor), "")
 
 
 def _using(
@@ -118,13 +114,12 @@ def _using(
     ]
     if edits and len(edits) == len(lines):
         written = listed([on_line(inner.body.place(each), line) for each, line in edits])
-        return inner.body.place(edits[0][0]), f"{written[0].upper()}{written[1:]}."
+        return inner.body.place(edits[0][0]), f"{begun(written)}."
     for each, call in [(one, call) for one in every for call in calls_in(one)]:
         for model in called_by(inner, call, ()):
-            if (new := _past_embedding(inner, model, call, parameter)) and (
-                line := rewritten(inner.body, each, {call: new})
-            ):
-                return (at := inner.body.place(each)), f"O{on_line(at, line)[1:]}."
+            new = _past_embedding(inner, model, call, parameter)
+            if new and (line := rewritten(inner.body, each, {call: new})):
+                return (at := inner.body.place(each)), f"{begun(on_line(at, line))}."
     calling = next((each for each in every if any(calls_in(each))), every[0] if every else inner.body.node.body[0])
     return inner.body.place(calling), f"Use {parameter} in {inner.body.name}()."
 

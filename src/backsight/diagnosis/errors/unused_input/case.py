@@ -12,7 +12,7 @@ import torch
 
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Place, assignments
+from backsight.source import Body, Place, assignments, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.body import read_at
 from backsight.story.failure import Failure, Level
@@ -36,6 +36,24 @@ class Unused:
     @property
     def name(self) -> str:
         return self.names[0]
+
+    @property
+    def base(self) -> str:
+        """The variable of the input: `xs` of `xs[0]`."""
+        return self.name.partition("[")[0]
+
+    @property
+    def body(self) -> Body | None:
+        """The function that asks for the gradient."""
+        return self.failure.user.body if self.failure.user else None
+
+    @property
+    def making(self) -> ast.stmt | None:
+        """The statement of that function that computes the output."""
+        return statement_at(self.body, *self.made.position) if self.made else None
+
+    def value(self, name: str) -> object:
+        return self.failure.user.value(name) if self.failure.user else None
 
     @cached_property
     def ancestors(self) -> dict[str, Ancestor]:

@@ -6,20 +6,21 @@ import ast
 import sys
 from collections.abc import Iterator
 
+from backsight.diagnosis.errors.gradient_call import gradient_call
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import if_known, listed, shown
 from backsight.source import Body, Place, assignments, loop_facts
-from backsight.source.bindings import bound
-from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.bindings import bound, target_names
+from backsight.source.body import callee, calls_in, dotted, expressions, statements
 from backsight.source.edits import on_line, without_marks
-from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
 from backsight.story.memory import is_module, is_tensor, shape_of
 from backsight.story.sections import Section, sections
 from backsight.tape import tensors_in
+from backsight.text import begun
 
 
 def of_copies(case: Unused) -> Finding | None:
@@ -32,16 +33,17 @@ def of_copies(case: Unused) -> Finding | None:
         return None
     name, made = found[0], _made(level, found[0])
     every = f"list({name}.values())" if type(level.value(name)) is dict else name
-    line, names = _asking_for(level, every), listed(case.names, 2)
+    call, names = gradient_call(level), listed(case.names, 2)
+    line = call.of_inputs(every) if call is not None else ""
+    how = on_line(level.place, line) if line else f"ask for the gradients of {every}"
     return explanation(
         f"{case.output} does not depend on {names}: it is computed from the tensors in {name} instead.",
         (
-            *([shown(made, f"puts new tensors into {name}, which have no graph.")] if made else ()),
+            if_known(made, f"puts new tensors into {name}, which have no graph."),
             shown(case.ancestors[name].read, f"computes with {name}."),
             case.asked,
         ),
-        (f"O{on_line(level.place, line)[1:]}" if line else f"Ask for the gradients of {every}")
-        + ". allow_unused=True would return None for every input.",
+        f"{begun(how)}. allow_unused=True would return None for every input.",
         source=case.failure.source,
     )
 
@@ -65,15 +67,6 @@ def _made(level: Level, name: str) -> Place | None:
     return places.pop() if len(places) == 1 else None
 
 
-def _asking_for(level: Level, every: str) -> str:
-    """The statement that asks for the gradient, of other inputs."""
-    call = next((each for each in calls_in(level.statement) if is_gradient_call(each)), None)
-    asked = (call.args[1] if len(call.args) > 1 else keyword(call, "inputs")) if call else None
-    if level.body is None or level.statement is None or asked is None:
-        return ""
-    return rewritten(level.body, level.statement, {asked: every})
-
-
 # A loop over the parameters of a model assigns its own variable, `p = fast`: the model keeps the weights it has.
 
 
@@ -86,18 +79,12 @@ def rebound_in_loop(case: Unused) -> Finding | None:
             if model is None or wrong is None:
                 continue
             weights = given if type(held) is dict else f"dict(zip(dict({model}.named_parameters()), {given}))"
+            does = f"gives the variable {next(iter(bound(wrong)))} another tensor; {model} keeps its parameter."
             return explanation(
                 f"{case.output} does not depend on {listed(case.names, 2)}: they never became the weights of {model}.",
-                (
-                    shown(
-                        body.place(wrong),
-                        f"gives the variable {next(iter(bound(wrong)))} another tensor; {model} keeps its parameter.",
-                    ),
-                    *computed(case),
-                    case.asked,
-                ),
+                (shown(body.place(wrong), does), *computed(case), case.asked),
                 f"Call {model} with these weights: {_called(body, model, weights, loop.lineno)}.",
-                source=str(body.place(wrong)),
+                source=body.place(wrong),
             )
     return None
 
@@ -105,14 +92,11 @@ def rebound_in_loop(case: Unused) -> Finding | None:
 def _holding(case: Unused) -> Iterator[tuple[Level | Section, Body, str, object, int]]:
     """What the function that asks for the gradient calls the tensors that hold the input, and what those call them to
     which it gave them, each with the line up to which the function has run."""
-    level, name = case.failure.user, case.name.partition("[")[0]
-    if level is None or level.body is None:
-        return
-    every: list[tuple[Level | Section, Body, str, object, int]] = [
-        (level, level.body, name, level.value(name), level.line)
-    ]
-    for each in sections(case.failure):
-        every += ((each, each.body, name, _handed_down(each, name), sys.maxsize) for name in each.given)
+    level, every = (case.failure.user, list[tuple[Level | Section, Body, str, object, int]]())
+    if level is not None and level.body is not None:
+        every.append((level, level.body, case.base, level.value(case.base), level.line))
+        for each in sections(case.failure):
+            every += ((each, each.body, name, _handed_down(each, name), sys.maxsize) for name in each.given)
     yield from (each for each in every if any(case.tensors[0] is one for one in tensors_in(each[3])))
 
 
@@ -133,12 +117,12 @@ def _model_of(level: Level | Section, loop: ast.For) -> str | None:
 
 def _rebinds(statement: ast.stmt, loop: ast.For, given: str) -> bool:
     """Whether a statement assigns a variable of the loop what it takes from the tensors that are given."""
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
-        return False
-    own = {each.id for each in ast.walk(loop.target) if isinstance(each, ast.Name)}
-    read = {each.id for each in ast.walk(statement.value) if isinstance(each, ast.Name)}
-    taken = {dotted(each) for each in ast.walk(loop.iter) if isinstance(each, ast.expr)}
-    return statement.targets[0].id in own and (given in read or (given in taken and bool(read & own)))
+    match statement:
+        case ast.Assign(targets=[ast.Name(id=name), *_], value=value) if name in (own := target_names(loop.target)):
+            read = target_names(value)
+            taken = {dotted(each) for each in ast.walk(loop.iter)}
+            return given in read or (given in taken and bool(read & own))
+    return False
 
 
 def _called(body: Body, model: str, every: str, below: int) -> str:

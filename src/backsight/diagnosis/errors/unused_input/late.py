@@ -66,7 +66,7 @@ def enabled_late(case: Unused) -> Finding | None:
             case.asked,
         ),
         _fix(late, first, beside),
-        source=str(late.turned),
+        source=late.turned,
     )
 
 
@@ -197,7 +197,7 @@ def entry_enabled_late(case: Unused) -> Finding | None:
                 ),
                 f"Put `{turning}.requires_grad_()` above line {at.line}"
                 f"{put(f'{turning}.requires_grad_()', 'above', at)}: on line {turned.line} it is too late.",
-                source=str(turned),
+                source=turned,
             )
     return None
 
@@ -267,5 +267,5 @@ def computed_before_loop(case: Unused) -> Finding | None:
             case.asked,
         ),
         f"Move {what} into the loop, above line {top}{inside_it}, so that {first} is computed from each new {base}.",
-        source=str(body.place(early[0])),
+        source=body.place(early[0]),
     )

@@ -43,7 +43,7 @@ def replaced(case: Unused) -> Finding | None:
                 ),
                 _moved(every, read, made, name, makes)
                 or f"Give the new tensor another name, or create it before {case.output} is computed.",
-                source=str(makes),
+                source=makes,
             )
     return None
 
