@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 import torch
 
+from backsight.diagnosis.errors.registry import refusal
 from backsight.diagnosis.evidence.refused import Refusal
-from backsight.diagnosis.finding import UNKNOWN, Finding
-from backsight.diagnosis.wording import counted, shown
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import counted, if_known, shown
 from backsight.naming.plain import namespace
 from backsight.source import Place, assignments, loop_facts, statement_at
 from backsight.source.bindings import parameters_of, uses
@@ -44,19 +45,14 @@ def batch_of_state(found: Refusal) -> Finding | None:
         return None
     (rows, before), state = sizes, _carried(found.failure, name)
     passes = ", and passes it on with the next batch" if state.left == state.level.place != found.level.place else ""
-    lines = [shown(state.left, f"keeps the state of a batch of {before}{passes}.")] if state.left else []
-    lines.append(shown(found.level.place, f"gets {counted(rows, 'row')} and a state of {before}."))
+    lines = (
+        if_known(state.left, f"keeps the state of a batch of {before}{passes}."),
+        shown(found.level.place, f"gets {counted(rows, 'row')} and a state of {before}."),
+    )
     last, new = _last_batch(found.failure, rows, before), _new_state(found, call, name)
     fix = f"{last} {OR}Or start with a new state: {new}." if last else f"Start with a new state: {new}."
-    return Finding(
-        UNKNOWN,
-        "error",
-        f"{state.name} holds the state of a batch of {before}, but this batch has {counted(rows, 'row')}.",
-        tuple(lines),
-        fix,
-        source=str(state.left or found.level.place),
-        exact=state.left is not None,
-    )
+    title = f"{state.name} holds the state of a batch of {before}, but this batch has {counted(rows, 'row')}."
+    return refusal(found, title, lines, fix, state.left, exact=state.left is not None)
 
 
 def _sizes(message: str) -> tuple[int, int] | None:

@@ -31,6 +31,7 @@ from backsight.tape import no_torch_function, sequence_number
 from backsight.tape.capture import root_edges
 from backsight.tape.rows import dtype_name
 from backsight.tape.walk import walk
+from backsight.text import begun
 from backsight.tracing import Line, current
 
 _COUNTS = re.compile(r"saved during forward: (\d+).*saved during recomputation: (\d+)", re.DOTALL)
@@ -67,7 +68,7 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     if parting and line:
         evidence.append(shown(line, f"is where {parting}"))
     elif parting:
-        evidence.append(f"{str(parting)[0].upper()}{str(parting)[1:]}")
+        evidence.append(begun(str(parting)))
     if difference and (parting is None or of_counts):
         evidence.append(difference)
     if not seen:
@@ -77,7 +78,7 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
         f"{name} computed something different when checkpoint reran it for backward.",
         evidence,
         (_afterwards(failure, function, cause) or _outside(failure, function, cause) or cause.fix) if cause else _FIX,
-        source=str(cause.place) if cause else str(line) if line else _where(function) or failure.source,
+        source=cause.place if cause else line or _where(function) or failure.source,
         exact=seen,
     )
 
@@ -137,7 +138,7 @@ def _name(failure: Failure, function: object) -> str:
     if run is None or run is function:
         return name or getattr(run, "__name__", "") or "The checkpointed function"
     kind = a_kind(class_name(type(function)))
-    return f"{name} ({kind})" if name else f"{kind[0].upper()}{kind[1:]}"
+    return f"{name} ({kind})" if name else begun(kind)
 
 
 def _cause(failure: Failure, function: object) -> Unsteady | None:

@@ -49,7 +49,7 @@ def complex_output(failure: Failure) -> Finding:
             *failing(failure, f"starts from {name or 'it'}."),
         ),
         _fix(simple(name or "loss"), square),
-        source=str(square.place) if square else failure.source,
+        source=square.place if square else failure.source,
         exact=root is not None,
     )
 

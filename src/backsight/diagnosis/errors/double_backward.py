@@ -88,7 +88,7 @@ def _of_operation(failure: Failure, said: dict[str, str | None]) -> Finding:
         f"{operation} can be differentiated only once, and this is the second time.",
         (if_known(place, f"runs {operation}, whose backward is not differentiable."), *_twice(failure)),
         _fix(operation, place),
-        source=str(place) if place else failure.source,
+        source=place or failure.source,
         exact=place is not None,
     )
 
@@ -124,7 +124,7 @@ def _of_compiled(failure: Failure) -> Finding:
         (*lines, *_twice(failure)),
         f"{one.fix if one else 'Call that function without torch.compile.'} The functions it calls may stay compiled "
         "as long as no second derivative goes through them.",
-        source=str(one.place) if one else failure.source,
+        source=one.place if one else failure.source,
         exact=one is not None,
     )
 
@@ -193,7 +193,7 @@ def _of_function(failure: Failure) -> Finding:
             *_twice(failure),
         ),
         _differentiable(*found[:2]) if found else _UNKNOWN,
-        source=str(found[1]) if found else failure.source,
+        source=found[1] if found else failure.source,
         exact=found is not None,
     )
 

@@ -32,6 +32,7 @@ from backsight.story.files import user_files
 from backsight.story.injected import injected
 from backsight.story.memory import is_leaf, is_module, is_tensor, needs_gradient
 from backsight.tape import modules_in, registered
+from backsight.text import lines_at
 
 _LISTING = ("parameters", "named_parameters")
 _CONTAINERS = (list, tuple, dict, set)
@@ -120,7 +121,7 @@ def _kept(failure: Failure) -> Finding | None:
             *failing(failure, "gives it to an optimizer; nothing is left in it."),
         ),
         f"Make a list of it: {mended or 'list(...) where it is made'}.",
-        source=str(found.made) if found.made else failure.source,
+        source=found.made or failure.source,
         exact=found.sure,
     )
 
@@ -192,7 +193,7 @@ def used_up(given: Given) -> Finding | None:
             None if last else given.asked,
         ),
         f"Make a list of it: {mended}.",
-        source=str(made),
+        source=made,
         exact=_have_parameters(given),
     )
 
@@ -218,7 +219,7 @@ def too_early(given: Given) -> Finding | None:
         (given.asked, shown(place, f"creates {name} after that.")),
         f"Create the optimizer after the layers: move line {given.level.line} below line {later[-1][0].lineno}"
         f"{_moved_below(given, later[-1][0])}.",
-        source=str(given.level.place),
+        source=given.level.place,
     )
 
 
@@ -252,7 +253,7 @@ def in_plain_container(given: Given) -> Finding | None:
                 f"Make it an {wanted}, and do the same for the containers inside it."
                 if nested
                 else f"Make it an {wanted}: {contained(attribute, place, wanted)}.",
-                source=str(place) if place else given.failure.source,
+                source=place or given.failure.source,
             )
     return None
 
@@ -287,7 +288,7 @@ def of_tensors(given: Given, *, asked: bool) -> Finding | None:
             f"{listed(every, 4)} {plain}, and {name}.parameters() lists nn.Parameter only.",
             (if_known(place, f"assigns a {does}."), given.asked),
             f"Make {what}: {as_parameters(given.level, [each[1:] for each in learnt])}.",
-            source=str(place) if place else given.failure.source,
+            source=place or given.failure.source,
         )
     return None
 
@@ -305,9 +306,8 @@ def made_later(given: Given) -> Finding | None:
                 return explanation(
                     f"{owner} has no parameters: {method}() creates {layers}, and Python never runs it.",
                     (shown(found.definition, "is not __init__, which Python runs for a new object."), given.asked),
-                    f"Rename {method} to __init__, on line{'s' * (len(found.misspelt) > 1)} "
-                    f"{listed([*map(str, found.misspelt)])}{_renamed(found)}.",
-                    source=str(found.definition),
+                    f"Rename {method} to __init__, on {lines_at(found.misspelt)}{_renamed(found)}.",
+                    source=found.definition,
                 )
             call = f"{owner}.{method}({'' if found.takes_none else '...'})"
             where = "" if "..." in call else f": {_above(given, call)}"
@@ -317,7 +317,7 @@ def made_later(given: Given) -> Finding | None:
                 f"Create {layers} in __init__(). Or run {name} on one batch before you create the optimizer."
                 if found.by_forward
                 else f"Call {call} before you create the optimizer{where}.",
-                source=str(found.place),
+                source=found.place,
             )
     return None
 
@@ -365,7 +365,7 @@ def all_frozen(given: Given) -> Finding | None:
         if added
         else f"Before you create the optimizer, unfreeze what you want to train, such as the last layer of {names}, "
         "with requires_grad_(True). Or add the new layers after you freeze the rest.",
-        source=str(found[0]) if found else given.failure.source,
+        source=found[0] if found else given.failure.source,
         exact=len(found) < 2,
     )
 
@@ -401,7 +401,7 @@ def filled_later(given: Given) -> Finding | None:
         (shown(made, f"makes {name}."), given.asked, shown(later[0], "fills it later.")),
         f"Create the optimizer after line {later[-1].line}, when {name} holds what you want to train"
         f"{_moved_below(given, filling[-1])}.",
-        source=str(given.level.place),
+        source=given.level.place,
     )
 
 

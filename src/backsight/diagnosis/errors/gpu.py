@@ -60,7 +60,7 @@ def eval_rnn(failure: Failure, match: re.Match[str]) -> Finding:
         or f"Keep it in training mode, also where its weights are frozen: {first}.train() after the model is put in "
         f"evaluation mode{edit}.{quiet} Or run its forward pass inside "
         "`with torch.backends.cudnn.flags(enabled=False):`.",
-        source=str(evals[0][0].place(evals[0][1])) if len(evals) == 1 else failure.source,
+        source=evals[0][0].place(evals[0][1]) if len(evals) == 1 else failure.source,
         exact=len(names) == 1 and len(evals) == 1,
     )
 
@@ -175,7 +175,7 @@ def _seen(failure: Failure) -> Finding | None:
         f"A kernel of the GPU stopped at an index that is out of range: {what} holds {value}, and {takes}.",
         tuple(fact for fact in evidence if fact is not None),
         _mended(each, value, name, text, line),
-        source=str(line),
+        source=line,
         exact=given.whole and len(found) == 1,
     )
 

@@ -14,7 +14,7 @@ from backsight.diagnosis.errors.scaler_half import half_precision
 from backsight.diagnosis.errors.scaler_skipped import clears_always, skipped
 from backsight.diagnosis.errors.scaler_unchecked import unchecked
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import if_known, listed, shown
+from backsight.diagnosis.wording import if_known, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Body, Place, calls_of, loop_facts, parsed, statement_at
@@ -28,6 +28,7 @@ from backsight.story.failure import Failure
 from backsight.story.files import user_files
 from backsight.story.fixes import removed
 from backsight.story.scenes import called_function
+from backsight.text import begun, lines_at
 
 _ORDER = (
     "The order in each step: scaler.scale(loss).backward(), scaler.unscale_(optimizer), scaler.step(optimizer), "
@@ -126,7 +127,7 @@ def _left_early(misused: Misused, here: Call, updates: Sequence[Call], title: st
         code = "; ".join([updated, *(each.place.text for each in late[:1] if not early)])
         first = _before(body, found, code)
         others = marks_of("".join(_before(body, each, code) for each in every[1:]))
-        same = f" The same above {_lines(every[1:])}{others}." if every[1:] else ""
+        same = f" The same above {lines_at(each.line for each in every[1:])}{others}." if every[1:] else ""
         around = arms.get(found, ())
         handled = found.position > update.place.position
         leaves = f"runs after an exception, which skips line {update.place.line}, `{updated}`: the next call fails."
@@ -138,8 +139,7 @@ def _left_early(misused: Misused, here: Call, updates: Sequence[Call], title: st
             title,
             found,
             [if_known(misused.asked, f"calls {here.method}()."), why, shown(found, leaves)],
-            f"{first[:1].upper()}{first[1:]}: each {here.method}() needs an update() before the next, also in a "
-            f"skipped step.{same}",
+            f"{begun(first)}: each {here.method}() needs an update() before the next, also in a skipped step.{same}",
             exact=len(every) == 1,
         )
     return None
@@ -152,10 +152,6 @@ def _before(body: Body, place: Place, code: str) -> str:
     line = body.lines[place.line - 1].encode("utf-8", "replace")
     parts = (line[: place.column], f"{code}; ".encode(), line[place.column :])
     return on_line(place, b"".join(parts).decode("utf-8", "replace").strip())
-
-
-def _lines(places: Sequence[Place]) -> str:
-    return f"line{'s' * (len(places) > 1)} {listed([str(each.line) for each in places])}"
 
 
 def _in_function_of(misused: Misused, here: Call, update: Call) -> Call | None:
@@ -309,8 +305,8 @@ def _kept(here: Call, beside: Call, clipping: Place | None) -> str:
     before = f"{'before the loop on' if here.loop else 'above'} line {start.lineno}"
     started_at = put(f"{read[0][1]} = torch.zeros(())", "above", body.place(start))
     return (
-        f" Put {read[0][1]} = torch.zeros(()) {before}{started_at}: line{'s' * (len(lines) > 1)} "
-        f"{listed([*map(str, lines)], 3)} read{'s' * (len(lines) == 1)} it in every {'pass' if here.loop else 'call'}."
+        f" Put {read[0][1]} = torch.zeros(()) {before}{started_at}: {lines_at(lines, 3)} "
+        f"read{'s' * (len(lines) == 1)} it in every {'pass' if here.loop else 'call'}."
     )
 
 

@@ -16,6 +16,7 @@ from backsight.source.bindings import bound
 from backsight.source.body import statements
 from backsight.source.edits import OR, instead, marks_of, put, without_marks
 from backsight.story.failure import Failure
+from backsight.text import begun
 
 _RULE = "Return one value for each argument of forward after ctx, in the same order; None where no gradient is needed."
 
@@ -42,12 +43,12 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
         whose = f" {function} inherits it from {base}." if (base := _inherited(found)) else ""
         lines.append(shown(place, f"{_returns(place, due, got)}{whose}"))
     elif not forward:
-        lines.append(f"{_given(found)[0].upper()}{_given(found)[1:]}.")
+        lines.append(f"{begun(_given(found))}.")
     fix = _fix(found, due, got)
     if base := _inherited(found):
         fix = without_marks(fix)
         fix = f"Give {function} a {found.backward} of its own, as that of {base} fits another forward. {fix}"
-    return explanation(title, tuple(lines), fix, str(place) if place else failure.source)
+    return explanation(title, tuple(lines), fix, place or failure.source)
 
 
 def _inherited(found: Applied) -> str:

@@ -90,7 +90,7 @@ def returned_none(failure: Failure, found: Returned) -> Finding:
         if way
         else f"{tensor} must be a leaf that requires grad, with {loss} computed from it without detach(), .data, "
         ".item(), torch.no_grad(), a rounding or a comparison on the way.",
-        source=str(way[0].cut.place if way else reading or found.assigned),
+        source=way[0].cut.place if way else reading or found.assigned,
         exact=False,
     )
 

@@ -23,6 +23,7 @@ from backsight.source.edits import on_line, put, without_marks, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure
 from backsight.tape.ops import op_name
+from backsight.text import begun
 
 _SHAPES = re.compile(r"got \[(?P<got>[\d, ]*)\] but expected shape compatible with \[(?P<due>[\d, ]*)\]")
 _CHECK = "torch.autograd.gradcheck tests a backward against finite differences."
@@ -61,7 +62,7 @@ def gradient_shape(failure: Failure, match: re.Match[str]) -> Finding:
         f"{found.name}'s backward returns a gradient {_of(got)} for {name}, whose shape is {shaped(due)}.",
         lines,
         f"{fix} {_CHECK}",
-        source=str(computed[1]) if computed else failure.source,
+        source=computed[1] if computed else failure.source,
     )
 
 
@@ -288,7 +289,7 @@ def _by_message(failure: Failure, match: re.Match[str], found: Applied | None) -
             f"{function}'s backward returns a gradient for {name} that does not match it: {match['what']}.",
             (*((shown(computed[1], f"returns that gradient for {name}."),) if computed else ()), *where),
             f"Return a gradient with the shape, dtype and device of {name}. {_CHECK}",
-            source=str(computed[1]) if computed else failure.source,
+            source=computed[1] if computed else failure.source,
             exact=found is not None,
         )
     operation = op_name(match["node"]).lower()
@@ -438,7 +439,7 @@ def sizes_mixed(body: Body, value: ast.expr, name: str, got: Sequence[int], due:
         if line and statement is not None:
             why = "; ".join(dict.fromkeys(told))
             at = write(body.place(statement), line)
-            return f"{why[0].upper()}{why[1:]}: on line {value.lineno}, write `{line}`{at}."
+            return f"{begun(why)}: on line {value.lineno}, write `{line}`{at}."
     return ""
 
 

@@ -67,7 +67,7 @@ def gradient_assigned(failure: Failure, differs: str) -> Finding:
             f"The gradient assigned to {name}.grad belongs to another parameter: it has a different shape.",
             (if_known(pair.ordered, f"gives {pair.parameters} another order."), shown(pair.loop, pairs), *lines),
             f"Pair both in the same order: {fix}.",
-            source=str(pair.ordered or pair.loop),
+            source=pair.ordered or pair.loop,
             exact=is_tensor(tensor),
         )
     return explanation(
@@ -312,7 +312,7 @@ def data_replaced(failure: Failure, leaves: Sequence[Leaf], where: str, said: st
             *failing(failure, "is the call that failed."),
         ),
         _new_parameters(failure, replaced, leaves),
-        source=str(replaced[0].place) if replaced else failure.source,
+        source=replaced[0].place if replaced else failure.source,
         exact=bool(names) and "read" not in known.values(),
     )
 

@@ -8,7 +8,7 @@ from types import MethodType
 from typing import Any
 
 from backsight.diagnosis._torch import CHECKPOINT_FILE
-from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.evidence.gradients import Made, Read, gradient_read, made, updated_by_hand
 from backsight.diagnosis.evidence.reentrant import reentrant_call, without_reentry
 from backsight.diagnosis.evidence.spoken import names_of
@@ -30,7 +30,12 @@ def gradient_of_result(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the tensor, the statement that computed it, and how to get at its gradient."""
     read = gradient_read(failure)
     if read is None or not read.is_result:
-        return _by_message(failure)
+        return unlocated(
+            failure,
+            "The code reads .grad of a non-leaf tensor, but backward() sets .grad on leaves only.",
+            "reads it.",
+            "Call retain_grad() on the tensor right after it is computed, or use torch.autograd.grad(loss, tensor).",
+        )
     return of_result(read, made(read), read.place)
 
 
@@ -59,7 +64,7 @@ def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
             None if here else shown(read.place, f"reads {read.text}.grad, which is None."),
         ),
         fix,
-        source=str(source),
+        source=source,
     )
 
 
@@ -104,16 +109,6 @@ def _alike(read: Read) -> dict[Place, str]:
         if new and body:
             found[body.place(each)] = new
     return found
-
-
-def _by_message(failure: Failure) -> Finding:
-    return explanation(
-        "The code reads .grad of a non-leaf tensor, but backward() sets .grad on leaves only.",
-        failing(failure, "reads it."),
-        "Call retain_grad() on the tensor right after it is computed, or use torch.autograd.grad(loss, tensor).",
-        source=failure.source,
-        exact=False,
-    )
 
 
 @explains("BS217", r"[Uu]sing backward\(\) with create_graph=True will create a reference cycle", severity="warning")

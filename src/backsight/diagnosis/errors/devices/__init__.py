@@ -93,7 +93,7 @@ def _of_generator(failure: Failure, wanted: str, found: str) -> Finding:
         f"{_kind(wanted)}.",
         (*lines, *failing(failure, f"draws on the {_kind(wanted)}.")),
         fix + other,
-        source=str(place) if place else failure.source,
+        source=place or failure.source,
         exact=place is not None,
     )
 
@@ -151,7 +151,7 @@ def _of_loader(failure: Failure) -> Finding:
         (*lines, *failing(failure, "gets a batch.")),
         f"Leave pin_memory out{_unpinned(failure)}, since nothing is left to be copied. {OR}Or keep the samples on the "
         "CPU, and move each batch in the loop: x = x.to(device, non_blocking=True).",
-        source=str(moved or pins) if moved or pins else failure.source,
+        source=moved or pins or failure.source,
         exact=moved is not None,
     )
 
@@ -242,7 +242,7 @@ def _told(
         (*lines, *failing(failure, "needs both on one device.")),
         f"Move the model first, then create the optimizer and load its state: {model}.to({device}) before "
         f"{name}.load_state_dict(...){edit}, which puts the state where the parameters are.",
-        source=str(load) if load else failure.source,
+        source=load or failure.source,
         exact=load is not None and move is not None,
     )
 

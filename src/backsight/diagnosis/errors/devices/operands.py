@@ -53,7 +53,7 @@ def of_operands(failure: Failure, indexed: str | None) -> Finding:
         f"{where}: {rule}.",
         (*told.lines, *failing(failure, "needs both.")),
         told.fix,
-        source=str(told.place) if told.place else failure.source,
+        source=told.place or failure.source,
         exact=told.sure,
     )
 

@@ -20,6 +20,7 @@ from backsight.source.definitions import values_of
 from backsight.source.edits import put, remove, write
 from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.story.files import user_files
+from backsight.text import lines_at
 
 
 @remedy(r"saved tensor unpack_hook expected to be a Tensor but got result of type (\S+)")
@@ -105,9 +106,9 @@ def _without_setup(found: Refusal, match: Match) -> Remedy | None:
         return None
     ctx, *given = [each.arg for each in arguments.args]
     saving = [each for each in statements(body.node) if any(use.name.split(".")[0] == ctx for use in uses(each))]
-    lines, inputs = [str(each.lineno) for each in saving], ", ".join(given)
+    inputs = ", ".join(given)
     unpacked = f"{inputs}{',' if len(given) == 1 else ''} = inputs"
-    which = f"line{'s' * (len(lines) > 1)} {listed(lines)}"
+    which = lines_at(each.lineno for each in saving)
     move = f", and move {which} into it, below `{unpacked}`" if saving else ""
     head = f"def {getattr(body.node, 'name', 'forward')}({inputs}):"
     setup = f"def setup_context({ctx}, inputs, output):"

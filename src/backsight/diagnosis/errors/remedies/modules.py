@@ -25,6 +25,7 @@ from backsight.story.files import calls_in_files
 from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
 from backsight.tape import registered
 from backsight.tape.rows import dtype_name
+from backsight.text import lines_at
 
 
 @remedy(r"Attempted to use an uninitialized parameter|trying to use .*Uninitialized")
@@ -208,12 +209,11 @@ def _of_plain_values(found: Refusal, match: Match) -> Remedy | None:
     first, *others = copies
     edits = "".join(str(write(each.place, each.text)) for each in copies if each is first or each.sure)
     also = [f"`{each.text}` on line {each.line}" for each in others if each.sure]
-    maybe = [str(each.line) for each in others if not each.sure]
+    maybe = [each.line for each in others if not each.sure]
     written = listed([f"`{first.text}` on line {first.line}", *also], _MOST)
     fix = f"Copy the values into the parameter: write {written}{edits}."
     if maybe:
-        lines = f"line{'s' * (len(maybe) > 1)} {listed(maybe, _MOST)}"
-        fix += f" The same goes for {lines}, if what is assigned there is no parameter either."
+        fix += f" The same goes for {lines_at(maybe, _MOST)}, if what is assigned there is no parameter either."
     told = any(name == first.value for name, _ in found.tensors)
     return Remedy(fix, () if told else (f"{first.value} is a {described(value)} without a graph, and no parameter.",))
 
