@@ -222,8 +222,9 @@ def _rest(cls: type) -> str:
     if forward is None or backward is None:
         return ""
     saves = next(((s, c) for s in forward.node.body for c in calls_in(s) if callee(c)[1] == "save_for_backward"), None)
-    unpacked = next((each for each in statements(backward.node) if _unpacks(each)), None)
-    if saves is None or not isinstance(unpacked, ast.Assign):
+    assigning = (each for each in statements(backward.node) if isinstance(each, ast.Assign))
+    unpacked = next((each for each in assigning if last_name(each.value) == "saved_tensors"), None)
+    if saves is None or unpacked is None:
         return ""
     names, target = [dotted(each) for each in saves[1].args], unpacked.targets[0]
     there = [dotted(each) for each in target.elts] if isinstance(target, ast.Tuple) else [dotted(target)]
@@ -300,11 +301,6 @@ def _with_gradient(forward: Body, backward: Body) -> set[str]:
     given = value.elts if isinstance(value, ast.Tuple) else [value]
     named = zip(_in_order(forward)[1:], given, strict=False)
     return {name for name, each in named if not (isinstance(each, ast.Constant) and each.value is None)}
-
-
-def _unpacks(statement: ast.stmt) -> bool:
-    value = statement.value if isinstance(statement, ast.Assign) else None
-    return isinstance(value, ast.Attribute) and value.attr == "saved_tensors"
 
 
 def _spoken(operation: str) -> str:

@@ -145,10 +145,6 @@ class _Copy(NamedTuple):
     text: str
     sure: bool
 
-    @property
-    def line(self) -> int:
-        return self.place.line
-
 
 @remedy(r"cannot assign '.*' (?:object )?as parameter '\w+'")
 def _registered_by_an_assignment(found: Refusal, match: Match) -> Remedy | None:
@@ -204,13 +200,18 @@ def _of_plain_values(found: Refusal, match: Match) -> Remedy | None:
         return None
     copies = list(_copies(found, module, value))
     failing = found.level.statement
-    if failing is None or not copies or copies[0].line != failing.lineno or shape_of(parameter) != shape_of(value):
+    if (
+        failing is None
+        or not copies
+        or copies[0].place.line != failing.lineno
+        or shape_of(parameter) != shape_of(value)
+    ):
         return None
     first, *others = copies
     edits = "".join(str(write(each.place, each.text)) for each in copies if each is first or each.sure)
-    also = [f"`{each.text}` on line {each.line}" for each in others if each.sure]
-    maybe = [each.line for each in others if not each.sure]
-    written = listed([f"`{first.text}` on line {first.line}", *also], _MOST)
+    also = [f"`{each.text}` on line {each.place.line}" for each in others if each.sure]
+    maybe = [each.place.line for each in others if not each.sure]
+    written = listed([f"`{first.text}` on line {first.place.line}", *also], _MOST)
     fix = f"Copy the values into the parameter: write {written}{edits}."
     if maybe:
         fix += f" The same goes for {lines_at(maybe, _MOST)}, if what is assigned there is no parameter either."
