@@ -198,14 +198,8 @@ def _of_plain_values(found: Refusal, match: Match) -> Remedy | None:
     parameter = registered(module, "_parameters").get(name) if is_module(module) and isinstance(name, str) else None
     if not is_module(module) or not is_tensor(parameter) or not is_tensor(value) or needs_gradient(value):
         return None
-    copies = list(_copies(found, module, value))
-    failing = found.level.statement
-    if (
-        failing is None
-        or not copies
-        or copies[0].place.line != failing.lineno
-        or shape_of(parameter) != shape_of(value)
-    ):
+    copies, line = list(_copies(found, module, value)), found.level.place.line
+    if not copies or copies[0].place.line != line or shape_of(parameter) != shape_of(value):
         return None
     first, *others = copies
     edits = "".join(str(write(each.place, each.text)) for each in copies if each is first or each.sure)
