@@ -18,7 +18,7 @@ from backsight.source import Place, assignments, loop_facts, statement_at
 from backsight.source.bindings import parameters_of, uses
 from backsight.source.body import LOOPS, callee, calls_in, dotted, statements
 from backsight.source.edits import OR, instead, put
-from backsight.story.attached import with_flag
+from backsight.source.rewriting import with_flag
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_tensor

@@ -22,8 +22,7 @@ from backsight.source import Body, parsed, read_at
 from backsight.source.bindings import parameters_of
 from backsight.source.body import LOOPS, callee, calls_in, dotted, is_constant, keyword, statements
 from backsight.source.edits import Edit, put, write
-from backsight.source.rewriting import rewritten, simple
-from backsight.story.attached import with_flag
+from backsight.source.rewriting import rewritten, simple, with_flag
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of, message_of, of_error
 from backsight.story.files import calls_in_files

@@ -18,8 +18,7 @@ from backsight.source import Place, assignments, only, parsed, read_at
 from backsight.source.bindings import parameters_of
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions
 from backsight.source.edits import Edit, put, write
-from backsight.source.rewriting import rewritten
-from backsight.story.attached import with_flag
+from backsight.source.rewriting import rewritten, with_flag
 from backsight.story.failure import Failure, Level
 from backsight.story.files import calls_in_files
 from backsight.story.memory import is_module

@@ -20,8 +20,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import parameters_of
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.edits import OR, on_line, put, write
-from backsight.source.rewriting import rewritten, simple
-from backsight.story.attached import with_flag
+from backsight.source.rewriting import rewritten, simple, with_flag
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, around_engine
 from backsight.story.memory import is_module, is_tensor, needs_gradient, storage_of

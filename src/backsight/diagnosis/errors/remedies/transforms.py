@@ -20,8 +20,7 @@ from backsight.source.definitions import definitions
 from backsight.source.edits import OR, Edit, alternatives, on_line, write
 from backsight.source.imports import meaning
 from backsight.source.out_of_place import arguments
-from backsight.source.rewriting import rewritten, simple
-from backsight.story.attached import with_flag
+from backsight.source.rewriting import rewritten, simple, with_flag
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor, shape_of
