@@ -14,6 +14,7 @@ import torch
 
 from backsight.diagnosis.errors.no_grad.beside import computed_beside, never_added
 from backsight.diagnosis.errors.no_grad.causes import (
+    by_forward_hook,
     cut_as_seen,
     cut_off,
     likely,
@@ -21,14 +22,10 @@ from backsight.diagnosis.errors.no_grad.causes import (
     off_around,
     reentrant,
 )
-from backsight.diagnosis.errors.no_grad.constant_derivative import constant_derivative
-from backsight.diagnosis.errors.no_grad.forward_hook import by_forward_hook
 from backsight.diagnosis.errors.no_grad.frozen import cut_from_itself, frozen, frozen_in_optimizer, rebound
-from backsight.diagnosis.errors.no_grad.inputs import input_without_grad
-from backsight.diagnosis.errors.no_grad.left_off import switched_off
-from backsight.diagnosis.errors.no_grad.left_open import left_by_generator, left_by_task
+from backsight.diagnosis.errors.no_grad.inputs import constant_derivative, input_without_grad
+from backsight.diagnosis.errors.no_grad.left_off import left_by_generator, left_by_task, switched_off, within_backward
 from backsight.diagnosis.errors.no_grad.scene import Scene
-from backsight.diagnosis.errors.no_grad.within_backward import within_backward
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, listed, lost, shown

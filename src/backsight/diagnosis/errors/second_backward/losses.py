@@ -10,8 +10,7 @@ import torch
 
 from backsight.diagnosis.errors.gradient_call import gradient_calls
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.errors.second_backward.adding import Added, added, shared_part
-from backsight.diagnosis.errors.second_backward.moved import Moved, moved, perhaps_moved
+from backsight.diagnosis.errors.second_backward.pairs import Added, Moved, added, moved, perhaps_moved, shared_part
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
