@@ -381,8 +381,7 @@ def _fix_of_module(failure: Failure, one: Registered, due: int) -> str:
 
 
 def _only_gradient(one: Registered) -> str:
-    """What a hook that returns a tuple is to return instead: the one element that is computed from the gradient, and
-    not reduced; empty where several are."""
+    """The one element of a returned tuple that is computed from the gradient, not reduced; empty where several are."""
     place, value, body = one.refused or (None, None, None)
     if place is None or body is None or not isinstance(value, ast.Tuple):
         return ""
@@ -456,8 +455,7 @@ def _only_computes(file: str, call: ast.Call) -> bool:
 
 
 def _uncast(one: Registered) -> str:
-    """What to write where the only conversion is what a hook does last to its gradient: `grad * 2` for
-    `(grad * 2).half()`."""
+    """What to write where a hook only converts its gradient last: `grad * 2` for `(grad * 2).half()`."""
     match one.returned:
         case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _CASTS:
             every = [*ast.walk(inner)]

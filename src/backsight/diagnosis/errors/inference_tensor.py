@@ -84,8 +84,7 @@ def _inference_tensors(failure: Failure) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _returned(failure: Failure) -> Iterator[torch.Tensor]:
-    """The tensors made in inference mode that a call in the failing statement returned, itself or a part of:
-    `return self.cache[:length]`."""
+    """Such tensors that a call in the failing statement returned, or a part of: `return self.cache[:length]`."""
     level = failure.user
     section = section_of(level) if level is not None else None
     for call in calls_in(level.statement if level is not None else None):
@@ -151,8 +150,7 @@ def _fix(failure: Failure, said: dict[str, str | None], name: str, tensor: objec
 
 
 def _other_mode(block: Block | None) -> tuple[str, str]:
-    """What disables gradients as that block does, and what it stands for: one that was given a mode takes it along. And
-    the edit that writes it."""
+    """What disables gradients as that block does, given what that was given; and the edit that writes it."""
     body, statement = read_at(block.place if block is not None else None)
     for call in calls_in(statement) if body is not None and statement is not None else ():
         mode = next(iter((*call.args, *(each.value for each in call.keywords))), None)

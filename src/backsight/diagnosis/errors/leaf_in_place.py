@@ -370,8 +370,7 @@ def _computation(found: Written, others: Sequence[Place]) -> Case:
 
 
 def _is_lost(found: Written) -> bool:
-    """Whether a new tensor in place of a weight would be gone: outside of a forward, a loop names the weight, and
-    nothing reads that name below."""
+    """Whether a new tensor for a weight would be gone: a loop outside of a forward names it, and nothing reads it."""
     line = found.level.line
     loops = [each for each in _statements(found) if isinstance(each, ast.For) and covers(each, line)]
     named = any(found.name in target_names(each.target) for each in loops)
@@ -413,8 +412,7 @@ def _parts(statement: ast.stmt) -> Iterator[ast.expr]:
 
 
 def _model_of(found: Written) -> str:
-    """The module beside the statement that computes with this very parameter, and is called: a list of new tensors
-    would not reach it."""
+    """The module that is called beside the statement and has this very parameter: a list would not reach it."""
     for name in sorted({dotted(node.func) or "" for each in _statements(found) for node in calls_in(each)}):
         value = found.level.value(name)
         if is_module(value) and any(each is _leaf(found) for each in parameters_in(value)):

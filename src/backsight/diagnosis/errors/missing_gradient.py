@@ -156,8 +156,7 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
 
 
 def _block(read: Read, later: Place) -> tuple[str, str]:
-    """The statement that reads the gradient, with the blocks around it that have ended before another statement; and
-    the edit that moves it there."""
+    """The statement that reads the gradient, with the blocks around it that end before another; and the edit."""
     body, place = read.level.body, read.place
     arms = next((each.arms for each in spots(body.node) if body.place(each.node) == place), ()) if body else ()
     for arm, _ in arms:

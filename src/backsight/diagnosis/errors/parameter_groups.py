@@ -101,8 +101,7 @@ def tied(found: Refusal) -> Iterator[Place]:
 
 
 def _displayed(found: Refusal, first: int, second: int, out_of: int, written: str) -> tuple[list[Fact], str]:
-    """Where two groups of the only list of groups that the program writes out are filled, and how to leave
-    out of one what the other has."""
+    """Where two groups of the program's only written list of groups are filled, and how one leaves out the other's."""
     every = [
         (body, statement, [_params(each) for each in node.elts])
         for body, statement in statements_of(*user_files(found.failure))
@@ -287,8 +286,7 @@ def _passing(found: Refusal, method: str) -> Iterator[_Given]:
 
 
 def _taken(found: Refusal, node: ast.AST, method: str) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """The calls of the method in an expression that end up, as they are, in the list that it makes; each with the
-    module."""
+    """The calls of the method that end up, as they are, in the list that an expression makes; each with the module."""
     match node:
         case ast.Call(func=ast.Attribute(value=module, attr=name)) if name == method:
             yield node, module

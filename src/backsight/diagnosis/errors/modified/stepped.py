@@ -69,8 +69,7 @@ def changed_by_step(subject: Subject, steps: Sequence[Changed]) -> Finding | Non
 
 
 def _within_closure(subject: Subject, found: Carrier | None, steps: Sequence[Changed]) -> Finding | None:
-    """A step that is still open, between whose calls of the closure the weights change: what was computed outside of
-    the closure holds a graph over them."""
+    """A step still open changes weights between calls of its closure, of which an outer result holds a graph."""
     opened = open_step(subject.failure, subject.optimizer)
     step = next((each for each in steps if opened and str(each.place) == str(opened.outer.place)), None)
     sure = step is not None and step.certainty == "seen"

@@ -119,8 +119,7 @@ def _unlocated(scene: Scene) -> Finding:
 
 
 def _drawn(failure: Failure) -> Iterator[tuple[Place, str]]:
-    """The statements of what computed the loss that call `sample()`, with `rsample()` for it, where each distribution
-    that the program makes has one."""
+    """The statements behind the loss that call `sample()`, with `rsample()`, where each distribution has that."""
     known = {name for name in torch.distributions.__all__ if name[0].isupper()}
     files = user_files(failure)
     made = {callee(call)[1] for _, _, call in calls_of(*files)} & known

@@ -43,8 +43,7 @@ def computed_beside(scene: Scene) -> Finding | None:
 
 
 def _unused(scene: Scene, section: Section) -> Iterator[tuple[str, Place, Place, list[str]]]:
-    """A variable that the model computes and the goals are not computed from, where, the statement that goes without
-    it, and what that reads."""
+    """What the model computes and the goals do not use, where, which statement goes without it, and what it reads."""
     read = {k: v for goal, line in section.goals for k, v in ancestors(section.body, goal, line).items()}
     on_the_way = [each for each in spots(section.body.node) if bound(each.node) & read.keys()]
     for spot in spots(section.body.node):

@@ -157,8 +157,7 @@ def _of_an_input(scene: Scene, model: str, fix: str) -> str:
 
 
 def _held(scene: Scene, found: Sources) -> list[str]:
-    """The frozen parameters that the optimizers hold, by name, where those are a part of the model's: what should be
-    trained."""
+    """The frozen parameters that the optimizers hold, by name, where those are a part of the model's."""
     owned, module = scene.trained.owned or frozenset(), next(iter(found.modules.values()))
     every = [(name, id(parameter_at(module, name))) for name in _names(module)]
     held = [name for name, known in every if known in owned]
@@ -174,8 +173,7 @@ def _only_some(held: list[str], spared: list[Freezing]) -> Iterator[Fact]:
 
 
 def _unfreeze_held(found: Sources, freezing: Freezing | None, held: list[str], spared: list[Freezing]) -> str:
-    """How to unfreeze what the optimizer holds: by the module that has all of it, by a word in the names, or one by
-    one."""
+    """How to unfreeze what the optimizer holds: by the module that has it all, by a word in names, one by one."""
     name, module = next(iter(found.modules.items()))
     every, words = list(_names(module)), [word for each in spared for word in each.words({})[0]]
     owners = [name + _NUMBER.sub(r"[\1]", f".{each}") for each in _wholly(every, held)]
@@ -213,8 +211,7 @@ _WIDEST = 160
 def _unfreeze(
     scene: Scene, found: Sources, freezing: Freezing | None, held: list[str], spared: list[Freezing]
 ) -> tuple[list[Fact], str]:
-    """What the condition of the statement that freezes has missed, and what is to stay trainable: the modules that the
-    program has added, else the last layer."""
+    """What the condition that freezes has missed, and what is to stay trainable: added modules, else the last layer."""
     name, module = next(iter(found.modules.items()))
     every = list(_names(module))
     layer = every[-1].rpartition(".")[0]

@@ -1,5 +1,5 @@
-"""Gradients that were disabled elsewhere: by a switch that nothing turned back, by a function that waits in a block, and
-by autograd itself in the backward of a custom Function."""
+"""Gradients that were disabled elsewhere: by a switch that nothing turned back, a function that waits in a block, and
+autograd itself, in the backward of a custom Function."""
 
 from __future__ import annotations
 
@@ -72,8 +72,7 @@ _EACH_TIME = f" {OR}Or call torch.set_grad_enabled(True) each time that it is do
 
 
 def _undone(place: Place) -> str:
-    """How a switch is to end: as a block, with what follows it in a function that only evaluates; of an object that is
-    entered and left, when it is left."""
+    """How a switch is to end: as a block with what follows it; of what is entered and left, when it is left."""
     body = body_around(place.file, place.line)
     block = body.node.body if body is not None else []
     if body is not None and body.name == "__enter__":
@@ -100,8 +99,7 @@ def _undone(place: Place) -> str:
 
 
 def _entered_again(scene: Scene, switch: Place) -> Finding | None:
-    """`__enter__` keeps the mode and `__exit__` puts it back: of an object that was entered again before it was left,
-    the mode that was kept first is lost."""
+    """An object that keeps the mode in `__enter__` was entered again before it was left: the first mode is lost."""
     body = body_around(switch.file, switch.line)
     kept = _kept(body, switch) if body is not None and body.name == "__enter__" else None
     if kept is None:

@@ -177,8 +177,7 @@ def ignored(case: Unused) -> Finding | None:
 
 
 def _ignoring(here: Section, name: str) -> Iterator[tuple[Section, Place, Section, str]]:
-    """The functions on the way that are given what is computed from a name, and never read that parameter: who calls
-    each, and where."""
+    """The functions that never read a parameter which is computed from a name: who calls each, and where."""
     queue = [(here, name)]
     for section, held in queue:  # grows as we go
         for call, place in section.calls():

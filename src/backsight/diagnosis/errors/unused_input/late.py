@@ -134,8 +134,7 @@ def computed_from(body: Body, name: str, first: int, until: int, output: str, li
 
 
 def _can_move(late: Late) -> bool:
-    """Whether turning it on earlier is enough: in the same block, with no backward in between that frees what is
-    computed then."""
+    """Whether it is enough to turn it on earlier: in the same block, with no backward in between."""
     arms = {spot.node.lineno: spot.arms for spot in spots(late.body.node)}
     last = late.level.line if late.inside else late.turned.line
     between = (each for each in statements(late.body.node) if late.use.line < each.lineno < late.level.line)
@@ -211,8 +210,7 @@ def _key(node: ast.AST | None) -> str | None:
 
 
 def _computed_from_entry(level: Level, key: str) -> Iterator[tuple[str, str, Place, Place, str]]:
-    """For each function that computes entries from one: the first of them, its key, the statement, and where it
-    reads that one first, as it calls it."""
+    """For each function that computes entries from one: the first, its key and place, and where it reads that one."""
     for body in functions(level.place.file):
         own, reads = set[str](), list[tuple[Place, str]]()
         for each in statements(body.node):
