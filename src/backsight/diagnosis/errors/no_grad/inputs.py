@@ -160,7 +160,8 @@ def _zeros(scene: Scene, name: str) -> str:
         return f"Where {name} does not require grad, use zeros for its derivative."
     body, statement, place, part = call.body, call.statement, call.place, call.taken
     value, zeros = getattr(statement, "value", None), [f"torch.zeros_like({each})" for each in inputs]
-    if part is not None and value is part and body.text(part.slice) == "0" and len(zeros) == 1:
+    is_first = part is not None and body.text(part.slice) == "0" and len(zeros) == 1
+    if part is not None and is_first and id(part) == id(value):
         if isinstance(statement, ast.Return):
             early = f"if not {name}.requires_grad: return {zeros[0]}"
             return f"Above line {place.line}, put `{early}`{put(early, 'above', place)}."
