@@ -275,6 +275,8 @@ def _add_fix(commands: argparse._SubParsersAction[Parser]) -> None:
     )
     fix.add_argument("--write", action="store_true", help="write the change into your files, if the script then runs")
     limit = "end a trial after this long, which then works; default: twice the time of the first run and 30"
+    way = "of several changes that do, the Nth; default: 1"
+    fix.add_argument("--way", type=values.count, metavar="N", default=1, help=way)
     fix.add_argument("--seconds", type=values.seconds, metavar="N", help=limit)
     fix.add_argument("--most", type=values.count, metavar="N", default=12, help="try this many changes; default: 12")
     _take_program(fix, "fix")
@@ -476,7 +478,7 @@ def _fix(options: argparse.Namespace) -> int:
     words = _program(options)
     if _lacks(words[0]):
         return 2
-    return fix(words, write=options.write, seconds=options.seconds, most=options.most)
+    return fix(words, write=options.write, way=options.way, seconds=options.seconds, most=options.most)
 
 
 def _need_program(options: argparse.Namespace) -> None:

@@ -112,9 +112,9 @@ def test_a_change_after_which_something_is_found_is_shown_and_not_written(
 ) -> None:
     script = folder / "train.py"
     script.write_text("x = 1\n", encoding="utf-8")
-    idle = trials.Fault("BS102", "warning", "It trains nothing.", "train.py:1", "x = 1", (), False)
+    idle = trials.Fault("BS102", "warning", "It trains nothing.", "train.py:1", "x = 1", "", (), False)
     edits = (write(lines_of(str(script), 1), "x = 2"),)
-    error = trials.Fault("BS201", "error", "It fails.", "train.py:1", "x = 1", (edits,), True)
+    error = trials.Fault("BS201", "error", "It fails.", "train.py:1", "x = 1", "", (edits,), True)
     outcomes = {
         "x = 1\n": trials.Outcome(1, (error,), None, "", 1.0),
         "x = 2\n": trials.Outcome(0, (idle,), 1, "", 1.0),
@@ -131,6 +131,69 @@ def test_a_change_after_which_something_is_found_is_shown_and_not_written(
     told = capsys.readouterr()
     assert "but then BS102 is found" in told.err and "Nothing is written" in told.err
     assert "+x = 2\n" in told.out and script.read_text(encoding="utf-8") == "x = 1\n"
+
+
+def _faked(monkeypatch: pytest.MonkeyPatch, script: Path, **outcomes: trials.Outcome) -> None:
+    """Let runs of a script of one line come out as is told for that line."""
+
+    def run(words: Sequence[str], texts: Mapping[str, str], *given: Any, closely: bool = False, **named: Any) -> Any:
+        line = texts.get(str(script), "start").strip()
+        return outcomes.get(f"{line}_closely" if closely else line) or outcomes[line]
+
+    script.write_text("start\n", encoding="utf-8")
+    monkeypatch.setattr(sys.modules["backsight.fixing.fix"], "run", run)
+
+
+def _error(script: Path, *lines: str, fix: str = "") -> trials.Fault:
+    edits = tuple((write(lines_of(str(script), 1), line),) for line in lines)
+    return trials.Fault("BS201", "error", "It fails.", "train.py:1", "start", fix, edits, True)
+
+
+def test_what_else_works_is_told_and_can_be_asked_for(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script, ended = folder / "train.py", trials.Outcome(0, (), 3, "", 1.0, 2)
+    start = trials.Outcome(1, (_error(script, "one", "two"),), None, "", 1.0)
+    _faked(monkeypatch, script, start=start, one=ended, two=ended)
+    assert fix(["train.py"]) == 0
+    told = capsys.readouterr()
+    assert "+one\n" in told.out and "two" not in told.out
+    assert "train.py:1: write `two`\nTo see it as a diff: backsight fix --way 2 train.py" in told.err
+    assert fix(["train.py"], way=2) == 0
+    told = capsys.readouterr()
+    assert "+two\n" in told.out and "backsight fix --write --way 2 train.py" in told.err
+    assert fix(["train.py"], way=3) == 1
+    assert "there is no way 3: 2 changes do" in capsys.readouterr().err
+    assert fix(["train.py"], way=2, write=True) == 0
+    assert script.read_text(encoding="utf-8") == "two\n"
+
+
+def test_a_program_of_which_only_the_first_steps_were_watched_is_watched_again(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = folder / "train.py"
+    start = trials.Outcome(1, (_error(script, fix="Look around."),), None, "", 1.0, unwatched=True)
+    seen = trials.Outcome(1, (_error(script, "good", fix="Write good."),), None, "", 1.0)
+    _faked(monkeypatch, script, start=start, start_closely=seen, good=trials.Outcome(0, (), 3, "", 1.0))
+    assert fix(["train.py"]) == 0
+    told = capsys.readouterr()
+    assert "+good\n" in told.out and "BS201 at train.py:1: It fails.\n  Write good." in told.err
+    _faked(monkeypatch, script, start=start)
+    assert fix(["train.py"]) == 1
+    assert "this fix is in words" in capsys.readouterr().err
+
+
+def test_an_error_after_the_watched_steps_is_known_as_such(folder: Path) -> None:
+    (folder / "train.py").write_text(
+        "import torch\nmodel = torch.nn.Linear(2, 1)\nopt = torch.optim.SGD(model.parameters(), lr=0.1)\n"
+        "for step in range(400):\n    loss = model(torch.ones(2)).sum()\n    opt.zero_grad()\n"
+        "    loss.backward()\n    opt.step()\nloss.detach().backward()\n",
+        encoding="utf-8",
+    )
+    outcome = trials.run(["train.py"], {}, None)
+    assert outcome.failure is not None and outcome.unwatched
+    outcome = trials.run(["train.py"], {}, None, closely=True)
+    assert outcome.failure is not None and not outcome.unwatched
 
 
 def test_an_error_that_is_none_of_autograds_has_no_change_to_try(

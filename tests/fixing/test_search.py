@@ -23,7 +23,7 @@ class Program:
 
     def fault(self, title: str, *lines: str, explains: bool = True, severity: str = "error") -> Fault:
         edits = tuple((self.writing(line),) for line in lines)
-        return Fault("BS201", severity, title, "train.py:1", "start", edits, explains)
+        return Fault("BS201", severity, title, "train.py:1", "start", "Write it so.", edits, explains)
 
     def writing(self, line: str) -> Edit:
         return write(lines_of(str(self.file), 1), line)
@@ -33,8 +33,11 @@ class Program:
         self.ran.append(line)
         return self.outcomes[line]
 
+    def search(self, most: int = 12) -> Search:
+        return Search(self.run, most, lambda tried: None)
+
     def searched(self, start: Outcome, most: int = 12) -> Tried | None:
-        return Search(self.run, most, lambda tried: None).from_(start)
+        return self.search(most).from_(start)
 
 
 @pytest.fixture
@@ -42,8 +45,8 @@ def program(tmp_path: Path) -> Program:
     return Program(tmp_path)
 
 
-def ended(*faults: Fault, status: int | None = 0) -> Outcome:
-    return Outcome(1 if any(each.explains for each in faults) else status, faults, 3, "", 1.0)
+def ended(*faults: Fault, status: int | None = 0, trained: int | None = None) -> Outcome:
+    return Outcome(1 if any(each.explains for each in faults) else status, faults, 3, "", 1.0, trained)
 
 
 def line_of(found: Tried | None) -> str:
@@ -54,9 +57,39 @@ def line_of(found: Tried | None) -> str:
 
 def test_the_first_alternative_that_works_is_taken(program: Program) -> None:
     start = ended(program.fault("x", "bad", "good", "better"))
-    program.outcomes = {"bad": ended(program.fault("x")), "good": ended()}
+    program.outcomes = {"bad": ended(program.fault("x")), "good": ended(), "better": ended(program.fault("x"))}
     assert line_of(program.searched(start)) == "good"
-    assert program.ran == ["bad", "good"]
+    assert program.ran == ["bad", "good", "better"]
+
+
+def test_what_else_works_is_told_and_that_which_trains_the_most_comes_first(program: Program) -> None:
+    start = ended(program.fault("x", "few", "bad", "many", "also", "more than enough"))
+    program.outcomes = {"few": ended(trained=2), "bad": ended(program.fault("x"))}
+    program.outcomes |= {"many": ended(trained=6), "also": ended(trained=6)}
+    search = program.search()
+    assert line_of(search.from_(start)) == "many"
+    assert [*map(line_of, search.ways)] == ["many", "also", "few"]
+    assert "more than enough" not in program.ran
+
+
+def test_a_change_that_was_not_needed_is_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "train.py"
+    file.write_text("a = 1\nb = 1\nc = 1\n", encoding="utf-8")
+    last = write(lines_of(str(file), 3), "c = 2")
+    other = Fault("BS201", "error", "y", "train.py:3", "c = 1", "", ((last,),), True)
+    edits = (write(lines_of(str(file), 1), "a = 2"),)
+    ran = list[str]()
+
+    def run(texts: Mapping[str, str]) -> Outcome:
+        ran.append(texts[str(file)])
+        return ended() if "c = 2" in ran[-1] else ended(other)
+
+    start = ended(Fault("BS201", "error", "x", "train.py:1", "a = 1", "", (edits,), True))
+    found = Search(run, 12, lambda tried: None).from_(start)
+    assert found is not None and found.texts == {str(file): "a = 1\nb = 1\nc = 2\n"} and len(ran) == 3
+    needed = Search(lambda texts: run(texts) if "a = 2" in texts[str(file)] else start, 12, lambda tried: None)
+    found = needed.from_(start)
+    assert found is not None and found.texts == {str(file): "a = 2\nb = 1\nc = 2\n"}
 
 
 def test_the_next_error_is_mended_as_well(program: Program) -> None:
@@ -68,7 +101,7 @@ def test_the_next_error_is_mended_as_well(program: Program) -> None:
 
 def test_an_error_that_comes_again_further_down_is_another(program: Program) -> None:
     first = program.fault("x", "half")
-    second = Fault("BS201", "error", "x", "train.py:1", "half", ((program.writing("whole"),),), True)
+    second = Fault("BS201", "error", "x", "train.py:1", "half", "", ((program.writing("whole"),),), True)
     program.outcomes = {"half": ended(second), "whole": ended()}
     assert line_of(program.searched(ended(first))) == "whole"
 
@@ -127,7 +160,7 @@ def test_an_edit_that_does_not_fit_or_is_of_a_library_is_not_run(program: Progra
     import torch
 
     wrong = program.fault("x", "f(")
-    theirs = Fault("BS201", "error", "x", "", "", ((write(lines_of(torch.__file__, 1), "pass"),),), True)
+    theirs = Fault("BS201", "error", "x", "", "", "", ((write(lines_of(torch.__file__, 1), "pass"),),), True)
     assert program.searched(ended(wrong)) is None
     assert program.searched(ended(theirs)) is None
     assert program.ran == []

@@ -7,11 +7,10 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 
 from backsight.fixing.search import Search, Tried, read
-from backsight.fixing.trial import Outcome, run
+from backsight.fixing.trial import Fault, Outcome, run
 from backsight.launch.voice import say
 from backsight.source.edits import in_words
 from backsight.text import counted, inert, listed
@@ -19,7 +18,9 @@ from backsight.text import counted, inert, listed
 _ATTEMPTS = 12
 
 
-def fix(words: Sequence[str], *, write: bool = False, seconds: float | None = None, most: int = _ATTEMPTS) -> int:
+def fix(
+    words: Sequence[str], *, write: bool = False, way: int = 1, seconds: float | None = None, most: int = _ATTEMPTS
+) -> int:
     """Run a program, try the fixes of what is found, and print the change after which it runs, as a diff on stdout.
 
     Everything else goes to stderr, what the program prints in its first run too; what it prints while it is tried is
@@ -28,6 +29,7 @@ def fix(words: Sequence[str], *, write: bool = False, seconds: float | None = No
     Args:
         words: the script and its arguments, or `-m`, a module and its arguments.
         write: whether to write the change into the files.
+        way: which of several changes that do, from 1 in the order in which they are told.
         seconds: how long a trial may take; if not given, twice the time of the first run and half a minute. A program
             that still runs then, past its error, is one that runs.
         most: how many changes are tried.
@@ -40,16 +42,25 @@ def fix(words: Sequence[str], *, write: bool = False, seconds: float | None = No
         say("backsight: nothing to fix")
         return 0
     patience = seconds if seconds is not None else 2 * first.seconds + 30
-    if not any(fault.edits for fault in ([first.failure] if first.failure else first.silent)):
+    closely = first.unwatched and not _has_edits(first)
+    if closely:
+        say("", "backsight: only the first steps were watched; it runs again, and all of it is")
+        first = run(words, {}, patience, closely=True)
+        say(*(f"  {line}" for line in _seen_closely(first)))
+    if not _has_edits(first):
         say("", f"backsight: {_nothing_to_try(first)}")
         return 1
+
+    def try_(texts: Mapping[str, str]) -> Outcome:
+        return run(words, texts, patience, closely=closely)
+
     say(
         "",
         "backsight tries the fix",
         "-----------------------",
         "Your files stay as they are: each change runs in memory.",
     )
-    search = Search(partial(_try, words, patience), most, _tell)
+    search = Search(try_, most, _tell)
     found = search.from_(first)
     if found is None and not search.runs:
         say("", "backsight: the change does not fit the program as it stands, so there is none to try")
@@ -57,23 +68,53 @@ def fix(words: Sequence[str], *, write: bool = False, seconds: float | None = No
     if found is None:
         say("", f"backsight: none of {counted(search.runs, 'change')} helped; the explanation above is all there is")
         return 1
-    return _shown(found, {file: search.read[file] for file in found.texts}, words, write)
+    if len(search.ways) > 1 or way > 1:
+        if way > len(search.ways):
+            say("", f"backsight: there is no way {way}: {counted(len(search.ways), 'change')} does")
+            return 1
+        found = search.ways[way - 1]
+    ended = _shown(found, {file: search.read[file] for file in found.texts}, words, write, way)
+    if way == 1 and not write:
+        _tell_others(search.ways[1:], words)
+    return ended
 
 
-def _try(words: Sequence[str], seconds: float, texts: Mapping[str, str]) -> Outcome:
-    return run(words, texts, seconds)
+def _asked(outcome: Outcome) -> Sequence[Fault]:
+    return [outcome.failure] if outcome.failure else outcome.silent
+
+
+def _has_edits(outcome: Outcome) -> bool:
+    return any(fault.edits for fault in _asked(outcome))
+
+
+def _seen_closely(outcome: Outcome) -> list[str]:
+    return [text for each in _asked(outcome) for text in (f"{each.code} at {each.at}: {each.title}", each.fix) if text]
 
 
 def _nothing_to_try(outcome: Outcome) -> str:
-    if not outcome.faults:
+    if not _asked(outcome):
         return "the error is none that backsight knows, so there is no change to try"
-    return "this fix leaves a decision to you, so there is no change to try"
+    if not any(fault.fix for fault in _asked(outcome)):
+        return "no fix of this is known, so there is no change to try"
+    return "this fix is in words, which you have to put into code, so there is no change to try"
 
 
 def _tell(tried: Tried) -> None:
-    for edit in tried.edits:
-        say(f"{'  ' * tried.depth}{in_words(edit)}")
-    say(f"{'  ' * tried.depth}  -> {_came_of(tried)}")
+    indent = "  " * tried.depth
+    for edit in tried.edits if not tried.without else ():
+        say(f"{indent}{in_words(edit)}")
+    if tried.without:
+        say(f"{indent}the same, without what was tried before it")
+    say(f"{indent}  -> {_came_of(tried)}")
+
+
+def _tell_others(ways: Sequence[Tried], words: Sequence[str]) -> None:
+    """Tell what else would do, and how that is had."""
+    for n, way in enumerate(ways, 2):
+        say("", f"{'Or' if n == 2 else 'Or else'}, which may mean something else, and runs as well:")
+        for each in way.chain:
+            say(*(f"  {in_words(edit)}" for edit in each.edits))
+        say(f"To see it as a diff: {shlex.join(['backsight', 'fix', '--way', str(n), *words])}")
 
 
 def _came_of(tried: Tried) -> str:
@@ -87,10 +128,14 @@ def _came_of(tried: Tried) -> str:
     ended = f"still runs after {after.seconds:.0f} s" if after.status is None else "runs to its end"
     if after.silent:
         return f"{ended}; then found: {'; '.join(f'{each.code} {each.title}' for each in after.silent)}"
-    return ended if not after.steps else f"{ended}: {counted(after.steps, 'optimizer step')}"
+    if not after.steps:
+        return ended
+    trained = f", {counted(after.trained, 'parameter')} trained" if after.trained is not None else ""
+    return f"{ended}: {counted(after.steps, 'optimizer step')}{trained}"
 
 
-def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write: bool) -> int:
+def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write: bool, way: int) -> int:
+    option = ["--way", str(way)] if way > 1 else []
     if found.is_clean:
         told = "With this change it runs, and nothing is found in it:"
     elif found.outcome.failed:
@@ -101,7 +146,7 @@ def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write:
     say("", told, "")
     _put("".join(_diff(file, before[file], text) for file, text in found.texts.items()))
     if not write and found.is_clean:
-        say("", f"To write it into your files: {shlex.join(['backsight', 'fix', '--write', *words])}")
+        say("", f"To write it into your files: {shlex.join(['backsight', 'fix', '--write', *option, *words])}")
     elif write and not found.is_clean:
         say("", "Nothing is written, as that is not the whole of it.")
     elif changed := [os.path.relpath(file) for file, text in before.items() if write and read(file) != text]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import tokenize
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from backsight.fixing.trial import Fault, Outcome
 from backsight.naming.roots import is_library
@@ -12,6 +13,9 @@ from backsight.source.edits import Alternative, EditError, edited
 
 _DEEPEST = 5
 """Errors that are mended one after the other."""
+
+_WAYS = 3
+"""Changes that do, after which no further one is looked for."""
 
 Trial = Callable[[Mapping[str, str]], Outcome]
 
@@ -25,6 +29,7 @@ class Tried:
     of: the fault whose fix was tried last.
     edits: that fix.
     before: what that was tried upon.
+    without: how many of the changes that it was tried upon were left out in the end, as it does without them.
     """
 
     texts: Mapping[str, str]
@@ -32,6 +37,7 @@ class Tried:
     of: Fault | None = None
     edits: Alternative = ()
     before: Tried | None = None
+    without: int = 0
 
     @property
     def depth(self) -> int:
@@ -39,7 +45,12 @@ class Tried:
 
     @property
     def is_clean(self) -> bool:
-        return not self.outcome.failed and not self.outcome.silent
+        return self.outcome.is_clean
+
+    @property
+    def chain(self) -> list[Tried]:
+        """What this was tried upon, from the first change on, and this."""
+        return [] if self.before is None else [*self.before.chain, self]
 
     @property
     def helped(self) -> bool:
@@ -56,7 +67,7 @@ class Tried:
 
 @dataclass
 class Search:
-    """Tries fixes, depth first, until the program runs and nothing is found in it.
+    """Tries fixes, depth first, until the program runs and nothing is found in it, and then what else the fix offers.
 
     try_: runs the program with these texts.
     most: how many runs there may be.
@@ -66,8 +77,10 @@ class Search:
     try_: Trial
     most: int
     tell: Callable[[Tried], None]
-    best: Tried | None = None
+    ways: list[Tried] = field(default_factory=list)
+    """The programs in which nothing is found: those that train the most first, else in the order of the fixes."""
     runs: int = 0
+    _best: Tried | None = None
     read: dict[str, str] = field(default_factory=dict)
     """The files that were to be edited, as they were when that was tried first."""
     _seen: set[tuple[tuple[str, str], ...]] = field(default_factory=set)
@@ -75,26 +88,48 @@ class Search:
     def from_(self, start: Outcome) -> Tried | None:
         """Return the best program that was found; None if no change has helped."""
         self._go_on(Tried({}, start))
-        return self.best
+        self.ways = sorted(map(self._smaller, self.ways), key=lambda each: -(each.outcome.trained or 0))
+        return self.ways[0] if self.ways else self._best
 
     def _go_on(self, at: Tried) -> bool:
         """Whether a program was found that runs without a fault."""
+        mended: Fault | None = None
         for fault, alternative in _asked(at.outcome):
+            if mended is not None and (fault is not mended or len(self.ways) == _WAYS):
+                return True
             texts = self._with(alternative, at.texts)
             if texts is None or (key := tuple(sorted(texts.items()))) in self._seen:
                 continue
             if self.runs == self.most:
-                return False
+                break
             self._seen.add(key)
-            self.runs += 1
-            tried = Tried(texts, self.try_(texts), fault, alternative, at)
-            self.tell(tried)
+            tried = self._run(Tried(texts, at.outcome, fault, alternative, at))
             if not tried.helped:
                 continue
-            self.best = tried if self.best is None else min(self.best, tried, key=_rank)
-            if tried.is_clean or (tried.depth < _DEEPEST and self._go_on(tried)):
+            self._best = tried if self._best is None else min(self._best, tried, key=_rank)
+            if tried.is_clean:
+                self.ways.append(tried)
+                mended = fault
+            elif mended is None and tried.depth < _DEEPEST and self._go_on(tried):
                 return True
-        return False
+        return mended is not None
+
+    def _run(self, tried: Tried) -> Tried:
+        self.runs += 1
+        tried = replace(tried, outcome=self.try_(tried.texts))
+        self.tell(tried)
+        return tried
+
+    def _smaller(self, way: Tried) -> Tried:
+        """The same without the changes, of those it was tried upon, that it does without."""
+        for each in way.chain[:-1]:
+            texts = _without(each, way.texts, self.read)
+            if texts is None or self.runs == self.most:
+                continue
+            less = self._run(replace(way, texts=texts, without=way.without + 1))
+            if less.is_clean and (less.outcome.trained or 0) >= (way.outcome.trained or 0):
+                way = less
+        return way
 
     def _with(self, alternative: Alternative, texts: Mapping[str, str]) -> Mapping[str, str] | None:
         """The texts with some edits; None where they do not fit."""
@@ -107,6 +142,36 @@ class Search:
         except EditError:
             return None
         return {**texts, **after} if any(before[file] != text for file, text in after.items()) else None
+
+
+def _without(step: Tried, texts: Mapping[str, str], read: Mapping[str, str]) -> Mapping[str, str] | None:
+    """Some texts without what a step has changed; None where later steps have changed that again."""
+    assert step.before is not None
+    left = dict(texts)
+    for file, text in step.texts.items():
+        own = _pieces(read[file], text) - _pieces(read[file], step.before.texts.get(file, read[file]))
+        pieces = _pieces(read[file], texts[file])
+        if not own <= pieces:
+            return None
+        left[file] = _with_pieces(read[file], pieces - own)
+    return {file: text for file, text in left.items() if text != read[file]}
+
+
+_Piece = tuple[int, int, tuple[str, ...]]
+"""Which lines of a text, from and to, are others, and these."""
+
+
+def _pieces(before: str, after: str) -> set[_Piece]:
+    old, new = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    matched = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    return {(a, b, tuple(new[c:d])) for kind, a, b, c, d in matched.get_opcodes() if kind != "equal"}
+
+
+def _with_pieces(text: str, pieces: set[_Piece]) -> str:
+    lines = text.splitlines(keepends=True)
+    for start, end, new in sorted(pieces, reverse=True):
+        lines[start:end] = new
+    return "".join(lines)
 
 
 def _rank(tried: Tried) -> tuple[bool, int, int]:

@@ -31,6 +31,7 @@ class Fault:
     title: str
     at: str
     statement: str
+    fix: str
     edits: tuple[Alternative, ...]
     explains: bool
     """Whether it explains an error, or a warning, and was not found in a training that goes on."""
@@ -47,6 +48,8 @@ class Outcome:
     status: its exit status; None where its time was over.
     faults: what backsight said of it, but of errors that the program caught.
     steps: how many optimizer steps there were, if that is known.
+    trained: how many parameters had a gradient in one, if that is known.
+    unwatched: whether its error was explained without a watch, which had looked at the first steps alone.
     error: the last line of a traceback that it has printed; empty if that was shown.
     """
 
@@ -55,10 +58,16 @@ class Outcome:
     steps: int | None
     error: str
     seconds: float
+    trained: int | None = None
+    unwatched: bool = False
 
     @property
     def failed(self) -> bool:
         return self.status not in (0, None)
+
+    @property
+    def is_clean(self) -> bool:
+        return not self.failed and not self.silent
 
     @property
     def failure(self) -> Fault | None:
@@ -72,7 +81,9 @@ class Outcome:
         return tuple(each for each in self.faults if each is not self.failure and each.severity != "note")
 
 
-def run(words: Sequence[str], texts: Mapping[str, str], seconds: float | None, *, shown: bool = False) -> Outcome:
+def run(
+    words: Sequence[str], texts: Mapping[str, str], seconds: float | None, *, shown: bool = False, closely: bool = False
+) -> Outcome:
     """Run a program under backsight with these texts for some of its files.
 
     Args:
@@ -80,11 +91,13 @@ def run(words: Sequence[str], texts: Mapping[str, str], seconds: float | None, *
         texts: the edited files by their absolute paths.
         seconds: how long it may take; it is ended after that. None: as long as it takes.
         shown: whether what it prints is shown, on stderr.
+        closely: whether all of it is watched, not its first steps alone.
     """
     with tempfile.TemporaryDirectory(prefix="backsight-") as folder:
         said, edited = Path(folder, "said.jsonl"), Path(folder, "edited.json")
         edited.write_text(json.dumps(dict(texts)), encoding="utf-8")
-        command = [sys.executable, "-m", "backsight", "run", "--json-to", str(said), *words]
+        options = ["--json-to", str(said), *(("--watch", "exact") if closely else ())]
+        command = [sys.executable, "-m", "backsight", "run", *options, *words]
         environment = {**os.environ, EDITED: str(edited)}
         began = time.monotonic()
         status, printed = (
@@ -92,7 +105,10 @@ def run(words: Sequence[str], texts: Mapping[str, str], seconds: float | None, *
         )
         took = time.monotonic() - began
         errors = _ERROR.findall(printed)
-        return Outcome(status, *_read(said), errors[-1].strip() if errors else "", took)
+        faults, told = _read(said)
+        error = errors[-1].strip() if errors else ""
+        unwatched = told.get("unwatched", False)
+        return Outcome(status, faults, told.get("steps"), error, took, told.get("trained"), unwatched)
 
 
 def _shown(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:
@@ -152,15 +168,16 @@ def _end(process: subprocess.Popen[bytes], number: signal.Signals | None) -> Non
         process.wait()
 
 
-def _read(file: Path) -> tuple[tuple[Fault, ...], int | None]:
-    faults, steps = [], None
+def _read(file: Path) -> tuple[tuple[Fault, ...], dict[str, Any]]:
+    """What was found, and all that its messages say beside that."""
+    faults, told = [], dict[str, Any]()
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     for line in map(json.loads, lines):
         if line["kind"] == "message":
-            steps = line.get("steps", steps)
+            told |= line
         elif not line["caught"]:
             faults.append(_fault(line))
-    return tuple(faults), steps
+    return tuple(faults), told
 
 
 def _fault(line: Mapping[str, Any]) -> Fault:
@@ -175,6 +192,7 @@ def _fault(line: Mapping[str, Any]) -> Fault:
         line["title"],
         source.get("text") or "",
         statement,
+        line["fix"],
         tuple(tuple(map(from_data, each)) for each in line.get("edits", ())),
         line["kind"] == "explanation",
     )

@@ -137,6 +137,11 @@ class FirstSteps:
         """How many optimizer steps there were."""
         return self.watch.steps.count
 
+    @property
+    def trained(self) -> int:
+        """How many parameters had a gradient in a step of their optimizer."""
+        return self.watch.steps.trained
+
     def report(self, *, origin_told: bool = False) -> Report:
         """Return what the audits found, each finding once, and weights that were lost since, unless it was told why."""
         found = one_for_each_cause(self._signs.findings(failed=self.failed))

@@ -177,7 +177,7 @@ class TrainingObserver:
             if self._births is not None:
                 self._births.told = self._births.told or finding.code == BIRTH
             if self._steps is not None and self._steps.paused:
-                say(*UNWATCHED)
+                say(*UNWATCHED, unwatched=True)
 
     def _tell(self, finding: Finding, thread: str | None = None, caught: bool = False) -> None:
         """Show the explanation of an error; in a line what the program has explained itself."""
@@ -258,7 +258,7 @@ class TrainingObserver:
             from backsight.launch.summary import for_tools, summary, untested
 
             notes = len(report) - len(shown)
-            held = {"steps": self._steps.steps, "audits": self._steps.audits}
+            held = {each: getattr(self._steps, each) for each in ("steps", "audits", "trained")}
             counts = (self._steps, notes, self._explained)
             say(summary(*counts), text=for_tools(*counts), **held)
             for line in untested(self._steps):

@@ -51,6 +51,9 @@ class StepLog:
         """Which parameters the steps have not moved."""
         # By the id of the groups, which a wrapper shares with what it wraps; an optimizer could have a hash of its own.
         self._consumed: Living[dict[int, Consumed]] = Living(self._unused)
+        self.trained = 0
+        """How many parameters had a gradient in a step of their optimizer."""
+        self._trained: Living[set[int]] = Living()  # by the id of the groups, the ids of these parameters
         self._users: dict[int, set[int]] = {}  # by the id of a parameter, the keys of `_consumed` in which it occurs
 
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
@@ -69,6 +72,9 @@ class StepLog:
             }
         if before.keys() != gradients.keys():
             self._unused(key, self._consumed.drop(key) or {})
+            known = self._trained.at(key) or set()
+            self.trained += len(gradients.keys() - known)
+            self._trained.put(key, optimizer, known | gradients.keys())
             for p in gradients:
                 self._users.setdefault(p, set()).add(key)
         self._consumed.put(key, optimizer, gradients)
