@@ -14,13 +14,13 @@ from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.evidence.over_nothing import over_nothing
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown
-from backsight.findings.evidence import Certainty, Evidence, Fact
+from backsight.diagnosis.wording import if_known, listed, shown, sure_if
+from backsight.findings.evidence import Evidence, Fact
 from backsight.naming import search
-from backsight.source import Body, Place, statements_of
+from backsight.source import Body, Place, only, statements_of
 from backsight.source.bindings import assigned, targets
 from backsight.source.body import callee, dotted, is_shared
-from backsight.source.edits import OR, instead, marks_of, move, repeat, write
+from backsight.source.edits import OR, instead, marks_of, move, on_line, repeat
 from backsight.source.freezing import freezing_of, freezings
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
@@ -32,110 +32,88 @@ from backsight.tracing.steps import parameters
 
 def unchecked(misused: Misused) -> Finding:
     """step() or unscale_() found no gradient at all in the optimizer."""
-    name, argument = misused.name, misused.argument
+    name, argument, here = misused.name, misused.argument, misused.here
     title = f"{name}.step({argument}): none of the parameters of {argument} has a gradient."
-    asked = [shown(misused.asked, "finds no gradients to check.")] if misused.asked else []
-    here = misused.here
-    cleared = [each for each in misused.calls if each.method == "zero_grad"]
+    asked = if_known(misused.asked, "finds no gradients to check.")
     backward = [each for each in misused.calls if each.method == "backward"]
-    if here is not None:
-        own = here.section.body.node
-        runs = [each for each in backward if each.section.body.node is own and is_before(each, here)]
-        between = [
-            each
-            for each in cleared
-            if each.section.body.node is own and runs and is_before(runs[-1], each) and is_before(each, here)
-        ]
-        if between:
-            zeroed = between[-1].place
-            later = (each for each in misused.others("update") if each.section is here.section)
-            updated = next((each for each in later if is_before(here, each)), None)
-            return misused.told(
-                title,
-                zeroed,
-                [shown(zeroed, "sets the gradients to None, after backward()."), *asked],
-                f"Zero the gradients before backward(): move line {zeroed.line}, `{zeroed.text}`, above line "
-                f"{runs[-1].place.line}{move(zeroed, 'above', runs[-1].place)}. {OR}Or zero them after {name}.update()"
-                f"{move(zeroed, 'below', updated.place) if updated else ''}.",
-            )
+    if here is not None and (too_early := _cleared(misused, here, backward)) is not None:
+        runs, zeroed = too_early
+        later = (each for each in misused.others("update") if each.section is here.section)
+        updated = next((each for each in later if is_before(here, each)), None)
+        return misused.told(
+            title,
+            zeroed,
+            (shown(zeroed, "sets the gradients to None, after backward()."), asked),
+            f"Zero the gradients before backward(): move line {zeroed.line}, `{zeroed.text}`, above line "
+            f"{runs.line}{move(zeroed, 'above', runs)}. {OR}Or zero them after {name}.update()"
+            f"{move(zeroed, 'below', updated.place) if updated else ''}.",
+        )
     with_gradients = _with_gradients(misused)
     if misused.parameters and not any(needs_gradient(each) for each in misused.parameters):
         return frozen_in_optimizer(misused, with_gradients, title, asked)
-    if not with_gradients and any(backward):
+    if not with_gradients and backward:
         return _none_this_time(misused, asked)
+    lines: tuple[Fact, ...] = ()
+    fix = f"Step only after a backward() that reaches the parameters of {argument}: {name}.scale(loss).backward()."
     if with_gradients:
         where = names_of(misused.failure, [misused.optimizer])[0] or argument
         if (other := replaced(misused.failure, with_gradients[0], where)) is not None:
             place, lines, fix = other
-            return misused.told(title, place, [*lines, *asked], fix)
-        return misused.told(
-            title,
-            misused.asked,
-            [f"{listed(with_gradients, 3)} has gradients, but {where} holds none of its parameters.", *asked],
-            f"Pass {where} the parameters that the loss is computed from: {with_gradients[0]}.parameters().",
-            exact=False,
-        )
-    return misused.told(
-        title,
-        misused.asked,
-        asked,
-        f"Step only after a backward() that reaches the parameters of {argument}: {name}.scale(loss).backward().",
-        exact=False,
-    )
+            return misused.told(title, place, (*lines, asked), fix)
+        lines = (f"{listed(with_gradients, 3)} has gradients, but {where} holds none of its parameters.",)
+        fix = f"Pass {where} the parameters that the loss is computed from: {with_gradients[0]}.parameters()."
+    return misused.told(title, misused.asked, (*lines, asked), fix, exact=False)
 
 
-def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
+def _cleared(misused: Misused, here: Call, backward: Sequence[Call]) -> tuple[Place, Place] | None:
+    """The last backward before a step in its function, and what clears the gradients between the two."""
+    own = here.section.body.node
+    runs = [each for each in backward if each.section.body.node is own and is_before(each, here)]
+    cleared = [each for each in misused.calls if each.method == "zero_grad" and each.section.body.node is own]
+    between = [each for each in cleared if runs and is_before(runs[-1], each) and is_before(each, here)]
+    return (runs[-1].place, between[-1].place) if between else None
+
+
+def _none_this_time(misused: Misused, asked: Fact | None) -> Finding:
     """What has gradients has an optimizer of its own: this step's loss does not depend on what this one holds."""
-    name, argument = misused.name, misused.argument
-    owner = owner_of(misused)
+    step, argument, place = f"{misused.name}.step({misused.argument})", misused.argument, misused.asked
+    owner, skipped = owner_of(misused), _skipped(misused)
     held = owner or f"the parameters of {argument}"
-    skipped = _skipped(misused)
+    title = f"{step}: {held} got no gradient in this step"
     nothing = over_nothing(misused.failure, misused.parameters) if skipped is None else None
     ended = nothing is None and (skipped is None or has_run(skipped[1]))
     reason = nothing[1] if nothing else detached(misused.failure, misused.parameters) if ended else None
     alone = len(search((), frames=misused.failure.frames, collect=(torch.optim.Optimizer,)).found) < 2
-    stands = misused.asked is not None and misused.asked.text == f"{name}.step({argument})"
+    stands = place is not None and place.text == step
     stands = stands and not (misused.here is not None and is_shared(misused.here.section.body, misused.here.place.line))
-    where = f"on line {misused.asked.line}, write " if stands and misused.asked else ""
-    stepping = (
-        f"if any(p.grad is not None for group in {argument}.param_groups for p in group['params']): "
-        f"{name}.step({argument})"
-    )
-    skipping = (
-        f"Step only an optimizer that has gradients: {where}`{stepping}`"
-        f"{write(misused.asked, stepping) if stands and misused.asked else ''}."
-    )
+    stepping = f"if any(p.grad is not None for group in {argument}.param_groups for p in group['params']): {step}"
+    how = on_line(place, stepping) if stands and place is not None else f"`{stepping}`"
+    skipping = f"Step only an optimizer that has gradients: {how}."
     if reason is not None:
         because = "it ran with gradients disabled" if reason.sometimes else "its result is detached from the loss"
-        because = nothing[0] if nothing else because
-        apart = not alone and nothing is None
-        leaves = marks_of(removed(misused.asked)) if stands and misused.asked else ""
-        or_not = (
-            f" {OR}If it should not learn from this loss, leave {name}.step({argument}) out{leaves}." if apart else ""
-        )
-        return misused.told(
-            f"{name}.step({argument}): {held} got no gradient in this step, as {because}.",
-            reason.place,
-            [*reason.evidence, *asked],
-            f"{skipping} {OR}{reason.fix}" if reason.sometimes else f"{reason.fix}{or_not if apart else ''}",
-        )
+        fix = reason.fix
+        if reason.sometimes:
+            fix = f"{skipping} {OR}{fix}"
+        elif not alone and nothing is None:
+            leaves = marks_of(removed(place)) if stands and place is not None else ""
+            fix = f"{fix} {OR}If it should not learn from this loss, leave {step} out{leaves}."
+        title = f"{title}, as {nothing[0] if nothing else because}."
+        return misused.told(title, reason.place, (*reason.evidence, asked), fix)
     out = left_out(misused.failure, misused.parameters, [owner.rpartition(".")[2]] if owner else [])
-    lines: Sequence[Fact]
-    condition: Place | None
+    condition = out.condition if out else place
+    lines = out.evidence(held) if out else (f"The loss of this step does not depend on {held}.",)
     if skipped is not None:
         condition, ran = skipped
         lines = (shown(condition, "decides whether backward runs before this step."), shown(ran, "is that backward."))
-    else:
-        condition = out.condition if out else misused.asked
-        lines = out.evidence(held) if out else (f"The loss of this step does not depend on {held}.",)
     return misused.told(
-        f"{name}.step({argument}): {held} got no gradient in this step.",
+        f"{title}.",
         condition,
-        [*lines, *asked],
+        (*lines, asked),
         skipping
         if skipped or out or not alone
         else f"Compute the loss from what {held} computes: look on the way for .detach(), .item(), torch.tensor() "
-        f"and torch.no_grad(). Skip backward(), step() and {name}.update() only in a step with nothing to train.",
+        f"and torch.no_grad(). Skip backward(), step() and {misused.name}.update() only in a step with nothing to "
+        "train.",
         exact=skipped is not None or (out is not None and out.sure),
     )
 
@@ -181,25 +159,24 @@ def _with_gradients(misused: Misused) -> list[str]:
 # An optimizer whose parameters are all frozen, so that no backward gives them gradients.
 
 
-def frozen_in_optimizer(misused: Misused, trained: Sequence[str], title: str, asked: Sequence[Fact]) -> Finding:
+def frozen_in_optimizer(misused: Misused, trained: Sequence[str], title: str, asked: Fact | None) -> Finding:
     """Name what has frozen them, or given them in the place of what is to be trained; `trained` are the modules that
     have gradients."""
     argument = misused.argument
     held = owner_of(misused) or f"all that {argument} holds"
     title = f"{title[:-1]}: {held} is frozen."
     frozen = freezing_of([held], (each for file in user_files(misused.failure) for each in freezings(file)))
-    certainty: Certainty | None = None if len(frozen) == 1 else "read"
-    lines: list[Fact] = [shown(each, "sets requires_grad to False.", certainty) for each in frozen[:3]]
+    lines: list[Fact] = [shown(each, "sets requires_grad to False.", sure_if(len(frozen) == 1)) for each in frozen[:3]]
     lines += [f"{listed(trained, 3)} has gradients, but no optimizer holds its parameters."] if trained else []
     if (swap := exchanged(misused.failure, held)) is not None:
         evidence, fix = told(swap)
-        return misused.told(title, swap.place, [*lines, *evidence, *asked], fix)
+        return misused.told(title, swap.place, (*lines, *evidence, asked), fix)
     fix = f"If {held} should be trained, do not freeze it: call {held}.requires_grad_(True) before the forward pass."
     if trained:
         fix += f" If it should not, {argument} needs the parameters of what should."
     else:
         fix += f" While it is frozen, leave {misused.name}.step({argument}) out."
-    return misused.told(title, frozen[0] if len(frozen) == 1 else misused.asked, [*lines, *asked], fix, exact=False)
+    return misused.told(title, only(frozen) or misused.asked, (*lines, asked), fix, exact=False)
 
 
 def owner_of(misused: Misused) -> str:

@@ -12,7 +12,7 @@ from backsight.diagnosis._torch import gradient_hooks
 from backsight.diagnosis.errors.modified.wording import needs
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, if_known, listed, shown
+from backsight.diagnosis.wording import counted, if_known, listed, shown, sure_if
 from backsight.source import function_at, statements_of
 from backsight.source.bindings import bound
 from backsight.source.body import LOOPS, SCOPES, Body, blocks, statements
@@ -121,7 +121,7 @@ def _told(subject: Subject, hook: _Hook, step: Step, exact: bool) -> Finding:
         f"A hook ran {step.name}.step() while backward was running, and changed {weight}, which the rest of it needs.",
         (
             if_known(place, f"{made}."),
-            shown(step.place, f"runs in {which}, and modifies {weight} in place.", None if exact else "read"),
+            shown(step.place, f"runs in {which}, and modifies {weight} in place.", sure_if(exact)),
             *needs(subject, f"needs the original value of {weight}"),
         ),
         _bound_early(hook, late) or _later(subject, step),

@@ -13,7 +13,7 @@ from backsight.diagnosis.errors.modified.wording import needs, since
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.carried import how
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import if_known, listed, shown, unwatched
+from backsight.diagnosis.wording import if_known, listed, shown, sure_if, unwatched
 from backsight.findings.evidence import Certainty
 from backsight.source import Body, Place, read_at, statement_at
 from backsight.source.bindings import bound, uses
@@ -109,7 +109,7 @@ def _between(subject: Subject, case: Case, step: Changed, level: Level | None) -
     where = "" if step.before == step.place else f" It was called at line {step.before.line}: {step.before.text}"
     forward = step.saver or (_forward(subject, case, level, step.before) if level else None)
     exact = step.certainty == "seen" or forward is not None or subject.node.index in case.old
-    certainty: Certainty | None = None if exact else "read"
+    certainty = sure_if(exact)
     reason = "and saves it: the gradient of a product needs both factors."
     return explanation(
         f"{optimizer}.step() changed {weight} between the forward pass of {loss} and its backward.",
@@ -331,7 +331,7 @@ def _through_history(
     carried = found is not None and found.kind == "carried"
     cut = _detachable(subject, case, level) if found and not carried else None
     name = cut[0] if cut else found.name if found else ""
-    certainty: Certainty | None = None if seen else "read"
+    certainty = sure_if(seen)
     where = "the earlier graph" if carried or not name or cut else f"the graph of {name}"
     title = f"{name} was computed with weights that"
     if carried or cut or not name:

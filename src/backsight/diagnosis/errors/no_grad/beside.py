@@ -12,8 +12,8 @@ from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, listed, shown
-from backsight.findings.evidence import Certainty, Fact
+from backsight.diagnosis.wording import failing, listed, shown, sure_if
+from backsight.findings.evidence import Fact
 from backsight.source import Place, backward_roots, cuts
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, spots, uses
@@ -89,7 +89,7 @@ def _finding(scene: Scene, section: Section, name: str, made: Place, without: Pl
         each.cut.place.file != section.body.file or each.cut.place.line not in own for each in scene.seen
     )
     exact = watch is not None and watch.level == "exact" and cut_elsewhere
-    certainty: Certainty | None = None if exact else "read"
+    certainty = sure_if(exact)
     return explanation(
         scene.title(f"{getattr(node, 'name', 'the function')}() computes {name} with the model, but does not use it"),
         (
@@ -166,7 +166,7 @@ def _is_zero(statement: ast.stmt) -> bool:
 def _finding_of_constant(scene: Scene, name: str, start: Place, adding: Spot, section: Section) -> Finding:
     watch = current()
     exact = watch is not None and watch.level == "exact"
-    certainty: Certainty | None = None if exact else "read"
+    certainty = sure_if(exact)
     around = [section.body.place(each) for each, _ in adding.branches if isinstance(each, ast.If)]
     condition = around[-1] if around else None
     add = section.body.place(adding.node)

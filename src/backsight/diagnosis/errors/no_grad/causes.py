@@ -14,7 +14,7 @@ from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.reentrant import checkpointing, reentrant_call, without_reentry
 from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, if_known, listed, shaped, shown
+from backsight.diagnosis.wording import failing, if_known, listed, shaped, shown, sure_if
 from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
@@ -179,8 +179,8 @@ def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Findin
         scene.title(_because(suspect)),
         (
             *(chosen.evidence if chosen else ()),
-            *_steps(suspect, None if seen else "read", scene.failure.call == "grad"),
-            *(_again(each, suspect, None if seen else "read") for each in further),
+            *_steps(suspect, sure_if(seen), scene.failure.call == "grad"),
+            *(_again(each, suspect, sure_if(seen)) for each in further),
             shown(suspect.called, f"calls {suspect.section.body.name}().")
             if suspect.called and not suspect.calling
             else None,
@@ -462,7 +462,7 @@ def by_forward_hook(scene: Scene) -> Finding | None:
     says = f"the {hook.kind} on {listed(hook.modules, 3)} replaces the {hook.replaces} by {cut.expression}"
     evidence = (
         if_known(registered, "registers the hook."),
-        shown(hook.place, hook.does, None if seen else "read"),
+        shown(hook.place, hook.does, sure_if(seen)),
         *fails(scene),
     )
     return explanation(

@@ -44,8 +44,8 @@ def switched_off(scene: Scene) -> Finding | None:
             scene.title("gradients were disabled and never re-enabled"),
             (
                 shown(late.changed, "disables gradients."),
-                shown(late.read, "reads the mode only after that: False.", None if exact else "read"),
-                shown(late.restored, "sets the mode to what was read.", None if exact else "read"),
+                shown(late.read, "reads the mode only after that: False.", sure_if(exact)),
+                shown(late.restored, "sets the mode to what was read.", sure_if(exact)),
                 *beside,
                 *fails(scene),
             ),
@@ -57,7 +57,7 @@ def switched_off(scene: Scene) -> Finding | None:
     if place is not None and (again := _entered_again(scene, place)) is not None:
         return again
     says = "disables them for everything that follows."
-    off: Fact = shown(place, says, None if exact else "read") if place else _SWITCHED_OFF
+    off: Fact = shown(place, says, sure_if(exact)) if place else _SWITCHED_OFF
     return explanation(
         scene.title("gradients are disabled globally"),
         (off, *beside, *fails(scene)),
