@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 import torch
 
-from backsight.diagnosis.errors.registry import explanation, unlocated
+from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.evidence.gradients import Held
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
@@ -28,6 +28,7 @@ from backsight.tape.rows import dtype_name
 from backsight.text import begun, lines_at
 
 
+@explains("BS220", r"[Oo]nly Tensors of floating point (?:and complex )?dtype can require gradients")
 def integer_leaf(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the tensor or the call that makes it, and what to ask instead."""
     level = failure.user

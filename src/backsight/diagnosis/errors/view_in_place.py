@@ -316,7 +316,8 @@ def _joined(found: Written, join: str) -> str:
     loop = statement_at(body, made.line) if made else None
     if body is None or not isinstance(loop, ast.For) or len(loop.body) > 1 or not isinstance(loop.iter, ast.Call):
         return ""
-    source, *rest = given_to(loop.iter) or [None]
+    given = given_to(loop.iter)
+    source, rest = next(iter(given), None), given[1:]
     dim = keyword(loop.iter, "dim") or next(iter(rest[-1:]), None)
     if dotted(loop.target) != found.here or dotted(source) is None or anew is None:
         return ""

@@ -460,14 +460,13 @@ def by_forward_hook(scene: Scene) -> Finding | None:
     calls = calls_of(*user_files(scene.failure))
     registered = only(body.place(each) for body, each, call in calls if callee(call)[1] == registers)
     says = f"the {hook.kind} on {listed(hook.modules, 3)} replaces the {hook.replaces} by {cut.expression}"
-    evidence = (
-        if_known(registered, "registers the hook."),
-        shown(hook.place, hook.does, sure_if(seen)),
-        *fails(scene),
-    )
     return explanation(
         scene.title(says),
-        tuple(each for each in evidence if each is not None),
+        (
+            if_known(registered, "registers the hook."),
+            shown(hook.place, hook.does, sure_if(bool(seen))),
+            *fails(scene),
+        ),
         f"{hook.fix}. {silenced(scene.loss)}",
         source=hook.place,
         exact=bool(seen),
