@@ -254,7 +254,7 @@ def _computing(subject: Subject, case: Case, level: Level, before: Place) -> lis
         for place in each.bound
         if place.file == before.file and place.position < before.position
     }
-    return sorted(found, key=_at)
+    return sorted(found, key=lambda place: place.position)
 
 
 def _stored_again(subject: Subject, case: Case, level: Level | None, step: Changed) -> str:
@@ -430,14 +430,10 @@ class Cut:
         if (
             not mine
             or set(self._readers(body, inner)) & set(others)
-            or mine[0].position < max(others, key=_at).position
+            or mine[0].position < max(place.position for place in others)
         ):
             return ""
         nodes = [node for node in expressions(statement) if dotted(node) == self.name]
         new = rewritten(body, statement, dict.fromkeys(nodes, f"{self.name}.detach()"))
         where = f"above line {mine[0].line}{put(new, 'above', mine[0])}"
         return f"put `{new}` {where}" if new and level.place.file == self.read.file else ""
-
-
-def _at(place: Place) -> tuple[int, int]:
-    return place.position
