@@ -2,8 +2,8 @@
 
 import pytest
 
+from backsight.diagnosis.evidence.cuts import hardened, is_accuracy
 from backsight.source.body import body_around
-from backsight.story.hardened import hardened, is_accuracy
 
 LINES = {
     "aux = (probs.argmax(1) != y).float().mean()": "an accuracy",

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from backsight.source.in_place import in_place
+from backsight.source.out_of_place import in_place
 
 REWRITTEN = {
     "w = w.clamp(min=0.1)": "w.clamp_(min=0.1)",

@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from backsight.source.stored import changed_where_read
+from backsight.source.changes import changed_where_read
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from backsight.naming.plain import namespace
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Place, function_at
 from backsight.source.body import body_around, callee, calls_in, functions, statements
+from backsight.source.changes import changed_where_read
 from backsight.source.edits import OR
 from backsight.source.out_of_place import out_of_place
-from backsight.source.stored import changed_where_read
 from backsight.tape.saved import is_readable, memory
 from backsight.tracing import Change
 

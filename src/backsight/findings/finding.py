@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from backsight.findings.evidence import Evidence, doubt, evidence_of
-from backsight.source.edits import Alternative, alternatives, without_marks
-from backsight.source.fitting import fitting
+from backsight.source.edits import Alternative, alternatives, fitting, without_marks
 from backsight.text import PIPED, as_code
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from backsight.source.bindings import Spot, prefixes, uses
+from backsight.source.bindings import Spot, names_read, prefixes
 from backsight.source.body import Body, Place, dotted
 from backsight.source.definitions import Definition, flow_of, reaching
 
@@ -87,4 +87,4 @@ def _read(node: ast.expr) -> list[str]:
     name = dotted(node)
     if name is not None:
         return list(reversed(prefixes(name)))
-    return list(dict.fromkeys(use.name for use in uses(node) if not use.binds))
+    return list(names_read(node))

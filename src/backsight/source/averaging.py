@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from backsight.source.bindings import assigned, target_names
 from backsight.source.body import Body, Place, callee, calls_in, dotted, functions, is_constant, keyword, statements
 
 _TENSORS = frozenset({"parameters", "named_parameters", "buffers", "state_dict", "values", "items"})
@@ -91,7 +92,7 @@ def _pairwise(body: Body, loop: ast.For) -> Iterator[Writes]:
     if not isinstance(loop.iter, ast.Call) or callee(loop.iter)[1] != "zip" or len(loop.iter.args) != 2:
         return
     modules = [_module(each) for each in loop.iter.args]
-    variables = [_names(each) for each in loop.target.elts] if isinstance(loop.target, ast.Tuple) else []
+    variables = [target_names(each) for each in loop.target.elts] if isinstance(loop.target, ast.Tuple) else []
     if len(variables) != 2 or None in modules:
         return
     for statement in (each for each in ast.walk(loop) if isinstance(each, ast.stmt) and each is not loop):
@@ -105,15 +106,15 @@ def _pairwise(body: Body, loop: ast.For) -> Iterator[Writes]:
 
 def _by_name(body: Body, loop: ast.For) -> Iterator[Writes]:
     """Yield what a loop over the parameters of one module writes: `for name, value in x.state_dict().items()`."""
-    over, states, variables = loop.iter, _states(body), _names(loop.target)
+    over, states, variables = loop.iter, _states(body), target_names(loop.target)
     state = dotted(callee(over)[0] if isinstance(over, ast.Call) else over) or ""
     target = states.get(state) or (_module(over) if isinstance(over, ast.Call) else None) or ""
     inside = [each for each in ast.walk(loop) if isinstance(each, ast.Assign) and len(each.targets) == 1]
     for statement in inside if target else ():
-        goal, others = statement.targets[0], _names(statement.value) - variables
+        goal, others = statement.targets[0], target_names(statement.value) - variables
         origin = next((states[each] for each in sorted(others) if each in states and each != state), "")
         entry = isinstance(goal, ast.Subscript) and dotted(goal.value) == state and state in states
-        lost = entry and _names(goal) & variables and not _is_loaded(body, state)
+        lost = entry and target_names(goal) & variables and not _is_loaded(body, state)
         if lost and isinstance(statement.value, ast.BinOp | ast.Call):
             yield Writes(target, origin, "state", body.place(statement), body, loop.lineno)
         elif isinstance(goal, ast.Name) and goal.id in variables and _blends(statement.value, goal.id):
@@ -124,20 +125,11 @@ def _states(body: Body) -> dict[str, str]:
     """Return the modules of the states that a function has in variables: `state = model.state_dict()`."""
     found = {}
     for statement in statements(body.node):
-        for goal, value in _bound(statement):
+        for goal, value in assigned(statement):
             module = _module(value) if isinstance(value, ast.Call) and callee(value)[1] == "state_dict" else None
             if module is not None and (name := dotted(goal)) is not None:
                 found[name] = module
     return found
-
-
-def _bound(statement: ast.stmt) -> Iterator[tuple[ast.expr, ast.expr]]:
-    if isinstance(statement, ast.Assign):
-        goal, value = statement.targets[0], statement.value
-        if isinstance(goal, ast.Tuple) and isinstance(value, ast.Tuple):
-            yield from zip(goal.elts, value.elts, strict=False)
-        else:
-            yield goal, value
 
 
 def _is_loaded(body: Body, state: str) -> bool:
@@ -147,7 +139,7 @@ def _is_loaded(body: Body, state: str) -> bool:
         if any(dotted(each) == state for each in handed):
             return True
         value = getattr(statement, "value", None)
-        if isinstance(statement, ast.Return) and value is not None and state in _names(value):
+        if isinstance(statement, ast.Return) and value is not None and state in target_names(value):
             return True
     return "." in state  # an attribute may be loaded elsewhere
 
@@ -159,7 +151,7 @@ def _blends(value: ast.expr, own: str) -> bool:
         for each in ast.walk(value)
         if isinstance(each, ast.BinOp | ast.Call)
     )
-    return averages and own in _names(value) and len(_names(value)) > 1
+    return averages and own in target_names(value) and len(target_names(value)) > 1
 
 
 def _module(node: ast.expr) -> str | None:
@@ -175,10 +167,6 @@ def _module(node: ast.expr) -> str | None:
         else:
             return None
     return None
-
-
-def _names(node: ast.expr) -> frozenset[str]:
-    return frozenset(each.id for each in ast.walk(node) if isinstance(each, ast.Name))
 
 
 def _writes_to(statement: ast.stmt, names: frozenset[str]) -> How | None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, KeysView
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from backsight.source.body import SCOPES, Body, Place, Scope, blocks, body_around, dotted, expressions, statements
 from backsight.source.cells import other_cells
 
+_Block = TypeVar("_Block", bound=ast.stmt)
 _Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 FUNCTIONS = (ast.FunctionDef, ast.Lambda)
@@ -32,6 +33,10 @@ class Spot:
     node: ast.stmt
     order: int
     arms: tuple[tuple[ast.stmt, str], ...]
+
+    def around(self, *kinds: type[_Block]) -> list[_Block]:
+        """The statements of some kinds whose blocks are around it, outermost first."""
+        return [arm for arm, _ in self.arms if isinstance(arm, kinds)]
 
     @cached_property
     def branches(self) -> tuple[tuple[ast.stmt, str], ...]:
@@ -85,9 +90,9 @@ def _reads_at(statement: ast.Assign | ast.AnnAssign | ast.AugAssign, name: str, 
     if operand is None:
         return True
     if isinstance(statement, ast.AugAssign):
-        return operand == 0 or Use(name, False) in uses(statement.value)
+        return operand == 0 or reads(statement.value, name)
     if isinstance(statement.value, ast.BinOp):
-        return Use(name, False) in uses((statement.value.left, statement.value.right)[operand])
+        return reads((statement.value.left, statement.value.right)[operand], name)
     return True
 
 
@@ -116,9 +121,24 @@ def are_alternatives(body: Body, one: Place, other: Place) -> bool:
     return any(mine[each] != theirs[each] for each in shared)
 
 
-def bound(statement: ast.stmt) -> set[str]:
+def arms_of(body: Body | None, statement: ast.stmt | None) -> tuple[tuple[ast.stmt, str], ...]:
+    """The blocks around a statement of a function, outermost first."""
+    return next((each.arms for each in (spots(body.node) if body else ()) if each.node is statement), ())
+
+
+def bound(statement: ast.stmt | None) -> set[str]:
     """The names that the statement itself binds."""
     return {use.name for use in uses(statement) if use.binds}
+
+
+def names_read(*nodes: ast.AST | None) -> KeysView[str]:
+    """The names that some nodes read, in the order of evaluation."""
+    return {use.name: None for node in nodes for use in uses(node) if not use.binds}.keys()
+
+
+def reads(node: ast.AST | None, name: str) -> bool:
+    """Whether a node reads a name."""
+    return Use(name, False) in uses(node)
 
 
 def targets(statement: ast.stmt | None) -> Iterator[tuple[ast.expr, ast.expr, int | None]]:
@@ -147,8 +167,7 @@ def targets(statement: ast.stmt | None) -> Iterator[tuple[ast.expr, ast.expr, in
 
 
 def _looped(target: ast.expr, items: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """What a loop gives values to, each with what it goes through: `a` with `xs` and `b` with `ys` of `for a, b in
-    zip(xs, ys)`."""
+    """What a loop gives values to, each with what it goes through: both of `for a, b in zip(xs, ys)`."""
     match target, items:
         case ast.Tuple(elts=parts), ast.Call(func=ast.Name(id="zip"), args=every) if len(parts) == len(every):
             if not any(isinstance(each, ast.Starred) for each in (*parts, *every)):
@@ -230,7 +249,7 @@ def uses(root: ast.AST | None) -> list[Use]:
 
 
 def target_names(*targets: ast.expr) -> frozenset[str]:
-    """The plain names in assignment targets."""
+    """The plain names in some expressions, such as targets of assignments."""
     return frozenset(node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name))
 
 

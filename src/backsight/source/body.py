@@ -24,8 +24,16 @@ from typing import TypeAlias, TypeVar
 from backsight.quiet import quietly
 from backsight.source.cells import cell, other_cells
 from backsight.source.coroutines import read_as_plain
-from backsight.source.imports import LIBRARIES, imported_by, library, meaning, note_meanings
-from backsight.source.starred import import_of_each, loaded, starred
+from backsight.source.imports import (
+    LIBRARIES,
+    import_of_each,
+    imported_by,
+    library,
+    loaded,
+    meaning,
+    note_meanings,
+    starred,
+)
 
 Scope: TypeAlias = ast.Module | ast.FunctionDef | ast.ClassDef
 
@@ -87,12 +95,12 @@ class Body:
 
     def place(self, node: ast.stmt | ast.expr, text: str | None = None) -> Place:
         """Where `node` stands; a compound statement is shown by its first line alone."""
-        end = 0 if isinstance(node, ast.stmt) and any(True for _ in blocks(node)) else node.end_lineno or 0
+        end = 0 if isinstance(node, ast.stmt) and is_compound(node) else node.end_lineno or 0
         return Place(self.file, node.lineno, self.text(node) if text is None else text, node.col_offset, end)
 
     def text(self, node: ast.stmt | ast.expr) -> str:
         """The source of `node` in one line: verbatim where it fits on one line, normalised where it does not."""
-        if isinstance(node, ast.stmt) and any(True for _ in blocks(node)):
+        if isinstance(node, ast.stmt) and is_compound(node):
             return one_line(_unparse(without_blocks(node)) or self._first_line(node))
         if node.lineno == node.end_lineno:
             return one_line(self._first_line(node))
@@ -135,13 +143,9 @@ def _lambda(scopes: _Scopes, code: types.CodeType) -> ast.FunctionDef | None:
     if len(found) > 1 and sys.version_info >= (3, 11):
         spans = [(line, start) for line, _, start, _ in code.co_positions() if line is not None and start is not None]
         spans = [(line, start) for line, start in spans if line and start]  # those of its beginning have column 0
-        found = tuple(each for each in found if spans and _spans(each.body[0], *min(spans)))
+        found = tuple(each for each in found if spans and begins(each.body[0]) <= min(spans) < _end(each.body[0]))
         found = found[-1:]  # the innermost: a lambda within another is found after it
     return only(found)
-
-
-def _spans(node: ast.stmt, line: int, column: int) -> bool:
-    return (node.lineno, node.col_offset) <= (line, column) < _end(node)
 
 
 def as_function(node: ast.Lambda) -> ast.FunctionDef:
@@ -206,24 +210,23 @@ def column_at(frame: types.FrameType) -> int | None:
     return column_of(frame.f_code, frame.f_lasti, frame.f_lineno)
 
 
-@functools.lru_cache(maxsize=4096)
 def column_of(code: types.CodeType, instruction: int, line: int) -> int | None:
     """The column of an instruction that stands on a line."""
-    if sys.version_info >= (3, 11):
-        positions = itertools.islice(code.co_positions(), instruction // 2, None)
-        first, _, column, _ = next(positions, (None, None, None, None))
-        return column if first == line else None
-    return None
+    first, _, column, _ = _position_of(code, instruction)
+    return column if first == line else None
+
+
+def end_of(code: types.CodeType, instruction: int) -> tuple[int, int] | None:
+    """The line and column at which the expression of an instruction ends; None where Python does not tell."""
+    _, line, _, column = _position_of(code, instruction)
+    return None if line is None or column is None else (line, column)
 
 
 @functools.lru_cache(maxsize=4096)
-def end_of(code: types.CodeType, instruction: int) -> tuple[int, int] | None:
-    """The line and column at which the expression of an instruction ends; None where Python does not tell."""
-    if sys.version_info >= (3, 11):
-        positions = itertools.islice(code.co_positions(), instruction // 2, None)
-        _, line, _, column = next(positions, (None, None, None, None))
-        return None if line is None or column is None else (line, column)
-    return None
+def _position_of(code: types.CodeType, instruction: int) -> tuple[int | None, int | None, int | None, int | None]:
+    """The first and last line and column of an instruction; all None before Python 3.11."""
+    known = itertools.islice(code.co_positions(), instruction // 2, None) if sys.version_info >= (3, 11) else iter(())
+    return next(known, (None, None, None, None))
 
 
 def expression_at(statement: ast.stmt, line: int, column: int | None = None) -> ast.stmt | ast.expr:
@@ -231,18 +234,14 @@ def expression_at(statement: ast.stmt, line: int, column: int | None = None) -> 
 
     The statement itself where there is no such part, or where the column would have to tell which, and is not known.
     """
-    if any(True for _ in blocks(statement)):
+    if is_compound(statement):
         return statement
     nodes = [each for each in ast.walk(statement) if isinstance(each, ast.Lambda | ast.Call)]
     lambdas = [each for each in nodes if isinstance(each, ast.Lambda) and each.lineno <= line <= (each.end_lineno or 0)]
-    inner = [each for each in lambdas if column is not None and _position(each) <= (line, column) < _end(each)]
+    inner = [each for each in lambdas if column is not None and begins(each) <= (line, column) < _end(each)]
     if inner or lambdas:
         return inner[-1] if inner else lambdas[0] if len(lambdas) == 1 and column is None else statement
     return next((each for each in nodes if line == each.lineno > statement.lineno), statement)
-
-
-def _position(node: ast.expr) -> tuple[int, int]:
-    return node.lineno, node.col_offset
 
 
 def _covering(block: list[ast.stmt], line: int, column: int | None) -> ast.stmt | None:
@@ -251,14 +250,10 @@ def _covering(block: list[ast.stmt], line: int, column: int | None) -> ast.stmt 
     while at >= 0 and _covers(block[at], line):  # backwards: several may share the line
         if found is not None and column is not None and _end(block[at]) <= (line, column):
             break
-        if column is None or _first(block[at]) < line or _begins(block[at]) <= (line, column):
+        if column is None or _first(block[at]) < line or begins(block[at]) <= (line, column):
             found = block[at]
         at -= 1
     return found
-
-
-def _begins(node: ast.stmt) -> tuple[int, int]:
-    return node.lineno, node.col_offset
 
 
 def statements(scope: Scope) -> Iterator[ast.stmt]:
@@ -284,6 +279,26 @@ def blocks(statement: ast.stmt) -> Iterator[tuple[str, list[ast.stmt]]]:
     for label in ("orelse", "finalbody"):
         if block := getattr(statement, label, None):
             yield label, block
+
+
+def is_compound(statement: ast.stmt) -> bool:
+    """Whether a statement has blocks."""
+    return any(True for _ in blocks(statement))
+
+
+def covers(node: ast.stmt, line: int) -> bool:
+    """Whether a statement stands on a line, or has it inside."""
+    return node.lineno <= line <= (node.end_lineno or node.lineno)
+
+
+def is_stored(node: ast.AST) -> bool:
+    """Whether an expression is what is assigned to."""
+    return isinstance(getattr(node, "ctx", None), ast.Store)
+
+
+def begins(node: ast.stmt | ast.expr) -> tuple[int, int]:
+    """The line and column at which a node begins."""
+    return node.lineno, node.col_offset
 
 
 def expressions(statement: ast.stmt | None) -> Iterator[ast.expr]:
@@ -448,14 +463,12 @@ def _tree(source: str) -> ast.Module | None:
 
 
 def _others(file: str) -> tuple[str, ...]:
-    """The texts whose imports hold in a file too: a notebook's other cells, the newest first, and what it imports with
-    a star."""
+    """The texts whose imports hold in a file too: a notebook's other cells, and what is imported with a star."""
     return *("".join(_lines(each)) for each in other_cells(file)), *_starred(file, {file})
 
 
 def _starred(file: str, seen: set[str]) -> Iterator[str]:
-    """For each `from common import *` of a file, the last first: the text of the module, whose own imports come along,
-    if that is the program's, and an import of each of its names."""
+    """For each `from common import *`, the last first: the text of the program's module, and an import of each name."""
     for module in reversed(starred("".join(_lines(file)))):
         held = loaded(module, file)
         own = held.get("__file__") if module.partition(".")[0] not in LIBRARIES else None

@@ -74,8 +74,8 @@ def _named(value: ast.expr, body: Body, bodies: Sequence[Body], depth: int) -> I
 def _made_by(function: ast.expr, body: Body, bodies: Sequence[Body], depth: int) -> Iterator[Callable]:
     """What a call makes that can be called itself: an object with `__call__`, or what a function returns."""
     name = (dotted(function) or "").rpartition(".")[2]
-    cls = next((each for one in bodies for each in statements(one.node) if _is_class(each, name)), None)
-    if isinstance(cls, ast.ClassDef):
+    classes = (each for one in bodies for each in statements(one.node) if isinstance(each, ast.ClassDef))
+    if (cls := next((each for each in classes if each.name == name), None)) is not None:
         calls = (each for each in cls.body if isinstance(each, ast.FunctionDef) and each.name == "__call__")
         found = next(calls, None)
         own = next((each for each in bodies if each.node is found), None)
@@ -88,10 +88,6 @@ def _made_by(function: ast.expr, body: Body, bodies: Sequence[Body], depth: int)
         for each in statements(maker.node):
             if isinstance(each, ast.Return) and each.value is not None:
                 yield from callables(each.value, maker, bodies, depth - 1)
-
-
-def _is_class(statement: ast.stmt, name: str) -> bool:
-    return isinstance(statement, ast.ClassDef) and statement.name == name
 
 
 def _is_within(inner: Body, outer: Body) -> bool:

@@ -5,16 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from backsight.source.body import (
-    Body,
-    Place,
-    callee,
-    calls_in,
-    dotted,
-    keyword,
-    statement_at,
-    statements,
-)
+from backsight.source.body import Body, Place, callee, calls_in, dotted, keyword, statement_at, statements
 from backsight.source.imports import is_gradient_call, meaning
 
 # Objects that run backward on a tensor handed to them: Accelerate, Lightning and Fabric, DeepSpeed, Colossal-AI.

@@ -191,11 +191,7 @@ class _Walk:
 
 
 def _scan(
-    value: ast.expr,
-    position: int | None,
-    cutting: list[tuple[ast.expr, Rule]],
-    names: list[str],
-    opens: Opens,
+    value: ast.expr, position: int | None, cutting: list[tuple[ast.expr, Rule]], names: list[str], opens: Opens
 ) -> None:
     """Collects what cuts `value`, and the names that it has its gradient from otherwise."""
     if rule := gives_indices(value, position):

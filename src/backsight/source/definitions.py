@@ -11,7 +11,7 @@ from itertools import takewhile
 from operator import itemgetter
 
 from backsight.source.bindings import Spot, bound, spots, target_names, targets
-from backsight.source.body import LOOPS, Body, Scope, callee, dotted, expressions, is_constant, statement_at
+from backsight.source.body import LOOPS, Body, Scope, callee, dotted, expressions, is_constant, is_stored, statement_at
 
 MOST = 200
 """How many assignments of one name are told apart: more stand in generated code only."""
@@ -59,7 +59,7 @@ class Flow:
         beside = takewhile(lambda spot: spot.node.lineno == line, self.spots[first.order + 1 :])
         for spot in reversed([first, *beside]):
             for node in expressions(spot.node):
-                if not isinstance(getattr(node, "ctx", None), ast.Store) and body.text(node) == expression:
+                if not is_stored(node) and body.text(node) == expression:
                     return spot, node
         return first, None
 

@@ -9,15 +9,18 @@ are what the text asks for, a tuple for each alternative.
 from __future__ import annotations
 
 import ast
+import builtins
 import json
+import linecache
 import os
 import re
+import symtable
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Literal, get_args
 
-from backsight.source.body import Body, Place, is_shared
-from backsight.source.rewriting import rewritten_line
+from backsight.source.body import Body, Place, covers, is_shared
+from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.text import as_code, listed
 
 Kind = Literal["write", "put", "remove", "unwrap", "wrap", "change", "move", "repeat", "import"]
@@ -73,8 +76,10 @@ def write(at: At, code: str) -> Edit:
     return Edit("write", *_where(at), code)
 
 
-def instead(body: Body, statement: ast.stmt, code: str) -> Edit:
-    """Write `code` instead of one statement; what else stands on its line stays."""
+def instead(body: Body | None, statement: ast.stmt | None, code: str) -> Edit | str:
+    """Write `code` instead of one statement, if it is known; what else stands on its line stays."""
+    if body is None or statement is None:
+        return ""
     shared = rewritten_line(body, statement, code) if is_shared(body, statement.lineno) else ""
     return write(body.place(statement), shared or code)
 
@@ -120,8 +125,25 @@ def importing(file: str, code: str) -> Edit:
 
 
 def on_line(at: Place, code: str) -> str:
-    """Say what to write instead of a statement, and carry it: "on line 3, write `x = x.clone()`"."""
-    return f"on line {at.line}, write `{code}`{write(at, code)}"
+    """Say what to write instead of a statement, if anything, and carry it: "on line 3, write `x = x.clone()`"."""
+    return f"on line {at.line}, write `{code}`{write(at, code)}" if code else ""
+
+
+def on_line_with(body: Body | None, statement: ast.stmt | None, changes: Mapping[ast.expr, str]) -> str:
+    """Say the same of a statement with some of its expressions replaced; empty where that would be too long."""
+    if body is None or statement is None:
+        return ""
+    return on_line(body.place(statement), rewritten(body, statement, changes))
+
+
+def put_at(code: str, where: Where, at: Place) -> str:
+    """Say what to put above or below a statement, and carry it: "put `x = x.clone()` above line 3"."""
+    return f"put `{code}` {where} line {at.line}{put(code, where, at)}"
+
+
+def sentence(words: str) -> str:
+    """Words as a sentence begins with them."""
+    return words[:1].upper() + words[1:]
 
 
 def lines_of(file: str, *lines: int) -> list[Place]:
@@ -264,32 +286,13 @@ class _Text:
         """A line as it stands where the heads of blocks around it are gone, the innermost first."""
         for node in self._unwrapped:
             inner = _body(node)[0].col_offset
-            if node.lineno <= n <= (node.end_lineno or 0) and line[:inner].isspace():
+            if covers(node, n) and line[:inner].isspace():
                 line = line[inner - node.col_offset :]
         return line
 
     def apply(self, edit: Edit) -> None:
-        if edit.kind == "write":
-            self._write(edit.lines, edit.code)
-        elif edit.kind == "put":
-            self._put(edit.line, edit.code, edit.where)
-        elif edit.kind == "remove":
-            self._remove(edit.lines)
-        elif edit.kind == "unwrap":
-            self._unwrap(edit.lines)
-        elif edit.kind == "wrap":
-            self._wrap(edit.lines, edit.code)
-        elif edit.kind == "change":
-            self._change(edit.lines, edit.old, edit.code)
-        elif edit.kind == "import":
-            self._above.setdefault(self._top, []).append(edit.code)
-        else:
-            self._repeat(edit.lines, edit.line, edit.where)
-            if edit.kind == "move":
-                whole = self._whole(edit.lines)
-                for n in whole:
-                    del self._own[n]
-                self._keep_block(whole)
+        """Do what an edit asks for; there is a method for each kind."""
+        getattr(self, f"_{edit.kind}")(edit)
 
     def _at(self, line: int) -> ast.stmt:
         """The statement with a line: a compound one with those of its head."""
@@ -319,7 +322,11 @@ class _Text:
             if set(lines) & set(gone) and not any(n in self._own for each in block for n in _all_lines(each)):
                 self._below.setdefault(lines[0], []).insert(0, f"{' ' * block[0].col_offset}pass")
 
-    def _put(self, line: int, code: str, where: Where) -> None:
+    def _import(self, edit: Edit) -> None:
+        self._above.setdefault(self._top, []).append(edit.code)
+
+    def _put(self, edit: Edit) -> None:
+        line, code, where = edit.line, edit.code, edit.where
         node = self._at(line)
         if where == "above":
             line = line if code.startswith("@") else _first(node)
@@ -334,7 +341,8 @@ class _Text:
         else:
             self._below.setdefault(node.end_lineno or line, []).extend(_indented(code, node.col_offset))
 
-    def _write(self, lines: Sequence[int], code: str) -> None:
+    def _write(self, edit: Edit) -> None:
+        lines, code = edit.lines, edit.code
         node = self._at(lines[0])
         old, indent = self._whole(lines), node.col_offset
         if code.endswith(":") and _is_head(node) and len(lines) == 1:
@@ -347,46 +355,52 @@ class _Text:
             del self._own[n]
         self._below.setdefault(old[0], [])[:0] = _indented(code, indent)
 
-    def _remove(self, lines: Sequence[int]) -> None:
+    def _remove(self, edit: Edit) -> None:
+        lines = edit.lines
         for n in lines:
             inside = lines[0] < n < lines[-1]  # where it may be a comment, or `else:`
             node = None if inside and not self._has_statement(n) else self._at(n)
             for each in range(n, (_last_of_head(node) if node is not None and n == node.lineno else n) + 1):
                 self._own.pop(each, None)
 
-    def _unwrap(self, lines: Sequence[int]) -> None:
-        node = self._at(lines[0])
+    def _unwrap(self, edit: Edit) -> None:
+        node = self._at(edit.lines[0])
         if not _is_head(node):
-            raise EditError(f"no block begins on line {lines[0]}.")
+            raise EditError(f"no block begins on line {edit.lines[0]}.")
         self._unwrapped = sorted({*self._unwrapped, node}, key=lambda each: -each.col_offset)
-        self._remove(lines)
+        self._remove(edit)
 
-    def _wrap(self, lines: Sequence[int], code: str) -> None:
-        whole = self._whole(lines)
+    def _wrap(self, edit: Edit) -> None:
+        whole = self._whole(edit.lines)
         for n in range(whole[0], whole[-1]):
             if n - 1 in whole and n not in whole and not self._has_statement(n):
                 whole = sorted([*whole, n])  # an empty line, or a comment
         for n in whole:
             if n - 1 not in whole:
-                self._above.setdefault(n, []).extend(_indented(code, _indent(self._line(n))))
+                self._above.setdefault(n, []).extend(_indented(edit.code, _indent(self._line(n))))
         for n in whole:
             self._own[n] = f"    {self._line(n)}".rstrip()
 
-    def _change(self, lines: Sequence[int], old: str, new: str) -> None:
-        for n in lines:
-            line = self._line(n)
-            found, count = re.escape(old), 1
-            if old.isidentifier():
-                found, count = rf"(?<![\w.]){old}(?!\w)", 0
-            after, changed = re.subn(found, lambda _: new, line, count=count)
+    def _change(self, edit: Edit) -> None:
+        is_name = edit.old.isidentifier()
+        found, count = (rf"(?<![\w.]){edit.old}(?!\w)", 0) if is_name else (re.escape(edit.old), 1)
+        for n in edit.lines:
+            after, changed = re.subn(found, lambda _: edit.code, self._line(n), count=count)
             if not changed:
-                raise EditError(f"there is no {old} on line {n}.")
+                raise EditError(f"there is no {edit.old} on line {n}.")
             self._own[n] = after
 
-    def _repeat(self, lines: Sequence[int], line: int, where: Where) -> None:
-        texts = [self._line(n) for n in self._whole(lines)]
+    def _repeat(self, edit: Edit) -> None:
+        texts = [self._line(n) for n in self._whole(edit.lines)]
         indent = _indent(texts[0])
-        self._put(line, "\n".join(text[min(indent, _indent(text)) :] for text in texts), where)
+        self._put(replace(edit, code="\n".join(text[min(indent, _indent(text)) :] for text in texts)))
+
+    def _move(self, edit: Edit) -> None:
+        self._repeat(edit)
+        whole = self._whole(edit.lines)
+        for n in whole:
+            del self._own[n]
+        self._keep_block(whole)
 
 
 def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
@@ -444,3 +458,64 @@ def _is_head(node: ast.stmt) -> bool:
 
 def _last_of_head(node: ast.stmt) -> int:
     return max(node.lineno, _first(_body(node)[0]) - 1) if _is_head(node) else node.end_lineno or node.lineno
+
+
+_MODULES = {"copy", "torch"}
+"""What fixes use; it is imported where it has to be."""
+
+_OF_MODULES = {"__name__", "__file__", "__doc__", "__builtins__", "__spec__", "__loader__", "__package__", "__path__"}
+_STAR = re.compile(r"^\s*from\s.*\bimport\s+\*", re.MULTILINE)
+
+
+def fitting(fix: str) -> str:
+    """Return a fix with what has to be imported for it, and without the alternatives that do not fit the program.
+
+    Of one alternative that does not fit the words are left.
+    """
+    parts = fix.split(OR)
+    missing = [[_missing(each) for each in alternatives(part)] for part in parts]
+    fits = [all(name in _MODULES for names in each for _, name in names) for each in missing]
+    if not any(fits):
+        return without_marks(fix)
+    left = [part for part, fit in zip(parts, fits, strict=True) if fit]
+    if not all(fits):
+        left = [*map(_ended, left[:-1]), left[-1] if fits[-1] else _ended(left[-1])]
+        first = left[0] if fits[0] else re.sub("^[Oo]r ", "", left[0])
+        left[0] = first[:1].upper() + first[1:]
+    needed = {each for every, fit in zip(missing, fits, strict=True) if fit for names in every for each in names}
+    lines = [f"`import {name}`{importing(file, f'import {name}')}" for file, name in sorted(needed)]
+    return OR.join(left).rstrip() + (f" For that, put {' and '.join(lines)} at the top." if lines else "")
+
+
+def _ended(part: str) -> str:
+    """Words before an alternative that is left out, with their full stop."""
+    words = part.rstrip().rstrip(",;")
+    return f"{words} " if words.endswith((".", ")")) else f"{words}. "
+
+
+def _missing(alternative: Alternative) -> set[tuple[str, str]]:
+    """The names, with their file, that a program would have to have and has not; a file alone if it is broken."""
+    texts = {edit.file: "".join(linecache.getlines(edit.file)) for edit in alternative}
+    try:
+        before = {file: _unknown(text) for file, text in texts.items()}
+        after = edited(alternative, texts)
+        return {(file, name) for file, text in after.items() for name in _unknown(text) - before[file]}
+    except (SyntaxError, ValueError, RecursionError) as why:
+        return (
+            {(edit.file, "") for edit in alternative} if isinstance(why, EditError) and all(texts.values()) else set()
+        )
+
+
+def _unknown(text: str) -> set[str]:
+    """The names that a program reads, and has nowhere: neither around the place, nor in the module, nor in Python."""
+    tables = [symtable.symtable(text, "", "exec")]
+    module = {each.get_name() for each in tables[0].get_symbols() if each.is_assigned() or each.is_imported()}
+    read = set[str]()
+    for table in tables:  # grows as we go
+        tables += table.get_children()
+        for each in table.get_symbols():
+            if each.is_declared_global() and each.is_assigned():
+                module.add(each.get_name())
+            elif each.is_global() or table is tables[0]:
+                read.add(each.get_name())
+    return set() if _STAR.search(text) else read - module - vars(builtins).keys() - _OF_MODULES

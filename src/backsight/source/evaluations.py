@@ -6,7 +6,18 @@ import ast
 import re
 from collections.abc import Iterator
 
-from backsight.source.body import SCOPES, Body, Place, callee, calls_in, expressions, keyword, statements
+from backsight.source.body import (
+    SCOPES,
+    Body,
+    Place,
+    callee,
+    calls_in,
+    covers,
+    expressions,
+    keyword,
+    statement_at,
+    statements,
+)
 from backsight.source.imports import library
 
 _DATA = frozenset({"val", "valid", "validation", "eval", "test", "te", "dev", "holdout", "heldout"})
@@ -38,7 +49,7 @@ def evaluates(body: Body, line: int, *, trains: bool) -> bool:
 
     `trains`: whether the function trains as well, so that its name says nothing.
     """
-    statement = _innermost(body, line)
+    statement = statement_at(body, line)
     if statement is None or _is_a_call_alone(statement):
         return False  # of a model that is called for its own sake, the statistics are wanted
     name = _words(body.name)
@@ -104,18 +115,10 @@ def _is_a_call_alone(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and len(list(calls_in(statement))) == 1
 
 
-def _innermost(body: Body, line: int) -> ast.stmt | None:
-    found = None
-    for each in statements(body.node):
-        if each.lineno <= line <= (each.end_lineno or 0):
-            found = each
-    return found
-
-
 def _without_gradients(body: Body, line: int) -> ast.stmt | None:
     """Return the block around a line in which gradients are disabled."""
     for each in statements(body.node):
-        if isinstance(each, ast.With) and each.lineno <= line <= (each.end_lineno or 0):
+        if isinstance(each, ast.With) and covers(each, line):
             texts = (callee(i.context_expr)[1] for i in each.items if isinstance(i.context_expr, ast.Call))
             if any(text in ("no_grad", "inference_mode", "set_grad_enabled") for text in texts):
                 return each

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from backsight.source.bindings import Spot, are_alternatives, spots
-from backsight.source.body import LOOPS, Body, Place
+from backsight.source.bindings import are_alternatives, spots
+from backsight.source.body import LOOPS, Body, Place, begins
 
 
 def exits(body: Body, first: Place, last: Place) -> Iterator[Place]:
@@ -17,29 +17,20 @@ def exits(body: Body, first: Place, last: Place) -> Iterator[Place]:
     ['continue']
     """
     every = spots(body.node)
-    end = next((each for each in every if _position(each) == last.position), None)
+    end = next((each for each in every if begins(each.node) == last.position), None)
     if end is None:
         return
+    loop = end.around(*LOOPS)[-1:]
     for each in every:
-        leaves = isinstance(each.node, ast.Return) or (
-            isinstance(each.node, ast.Continue | ast.Break) and _loop(each) is not None and _loop(each) is _loop(end)
-        )
-        if leaves and first.position < _position(each) < last.position:
+        same = bool(loop) and each.around(*LOOPS)[-1:] == loop
+        leaves = isinstance(each.node, ast.Return) or (isinstance(each.node, ast.Continue | ast.Break) and same)
+        if leaves and first.position < begins(each.node) < last.position:
             place = body.place(each.node)
             if not are_alternatives(body, first, place):
                 yield place
-    start = next((each for each in every if _position(each) == first.position), None)
+    start = next((each for each in every if begins(each.node) == first.position), None)
     for around, label in end.arms:
         if isinstance(around, ast.Try) and label == "body" and start is not None and (around, label) in start.arms:
             for handler in around.handlers:
                 if not isinstance(handler.body[-1], ast.Raise):
                     yield body.place(handler.body[-1])
-
-
-def _position(spot: Spot) -> tuple[int, int]:
-    return spot.node.lineno, spot.node.col_offset
-
-
-def _loop(spot: Spot | None) -> ast.stmt | None:
-    """The innermost loop around a statement."""
-    return next((arm for arm, _ in reversed(spot.arms) if isinstance(arm, LOOPS)), None) if spot else None

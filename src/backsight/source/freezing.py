@@ -10,7 +10,6 @@ from typing import Any
 
 from backsight.source.bindings import Spot, parameters_of, spots, target_names, uses
 from backsight.source.body import (
-    LOOPS,
     Body,
     Place,
     body_around,
@@ -209,8 +208,8 @@ def _root(body: Body, value: ast.expr) -> str:
 
 
 def _freezing(body: Body, spot: Spot, value: ast.expr) -> Freezing:
-    around = [arm for arm, _ in spot.arms if isinstance(arm, ast.If)]
-    loop = next((arm for arm, _ in reversed(spot.arms) if isinstance(arm, LOOPS)), None)
+    around = spot.around(ast.If)
+    loop = next(iter(spot.around(ast.For, ast.While)[::-1]), None)
     guards = [each for each in loop.body if isinstance(each, ast.If)] if loop else []
     passing = [each for each in guards if any(isinstance(inner, ast.Continue) for inner in each.body)]
     conditions = [*around, *(each for each in passing if each not in around)]

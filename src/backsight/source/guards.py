@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from backsight.source.bindings import spots
-from backsight.source.body import LOOPS, Body, callee, callers, calls_in, dotted, functions, statements
+from backsight.source.body import LOOPS, Body, callee, callers, calls_in, covers, dotted, functions, statements
 
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 _LEAVES = (ast.Return, ast.Continue)
@@ -30,11 +30,11 @@ def _tests(body: Body, line: int) -> Iterator[ast.expr]:
         node = spot.node
         if not isinstance(node, ast.If):
             continue
-        if node.lineno <= line <= (node.end_lineno or 0):
+        if covers(node, line):
             if not _trains(node):
                 yield node.test
         elif node.lineno < line and isinstance(node.body[-1], _LEAVES):
-            around: list[ast.AST] = [arm for arm, _ in spot.arms if isinstance(arm, LOOPS)] or [body.node]
+            around: list[ast.AST] = [*spot.around(*LOOPS)] or [body.node]
             inside = isinstance(around[-1], ast.Module) or line <= (getattr(around[-1], "end_lineno", None) or 0)
             if inside and not _trains(around[-1], node.lineno):
                 yield node.test

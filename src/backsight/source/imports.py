@@ -1,11 +1,17 @@
-"""What the names of a text mean: `grad` is `torch.autograd.grad`, by its imports and by what it assigns from them."""
+"""What the names of a text mean: `grad` is `torch.autograd.grad`, by its imports, also with a star, and assignments."""
 
 from __future__ import annotations
 
 import ast
+import os
+import re
+import sys
 from collections import ChainMap, Counter
 from collections.abc import Iterable, Iterator, Mapping
-from types import MappingProxyType
+from functools import lru_cache
+from keyword import iskeyword
+from types import MappingProxyType, ModuleType
+from typing import Any
 
 # What such a name means where the text does not bind it: the cell of a notebook, a part of a line.
 _USUAL: Mapping[str, str] = {
@@ -119,3 +125,41 @@ def _path(node: ast.AST | None) -> tuple[ast.Name | None, list[str]]:
         rest.insert(0, node.attr)
         node = node.value
     return (node, rest) if isinstance(node, ast.Name) else (None, [])
+
+
+_STAR = re.compile(r"^[ \t]*from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]*\*", re.MULTILINE)
+_NAMESPACE: Any = vars(ModuleType)["__dict__"]
+"""Past what a lazy module answers with code of its own."""
+
+
+@lru_cache(maxsize=64)
+def starred(source: str) -> tuple[str, ...]:
+    """The modules that a text imports with a star, as it writes them: `torch.nn`, `.layers`."""
+    return tuple(_STAR.findall(source))
+
+
+def loaded(module: str, importer: str) -> Mapping[str, object]:
+    """The namespace of a module as a file imports it; empty where it is not loaded."""
+    name = module.lstrip(".")
+    found = sys.modules.get(name) if name == module else _beside(module, importer)
+    return _NAMESPACE.__get__(found) if issubclass(type(found), ModuleType) else {}
+
+
+def import_of_each(module: str, held: Mapping[str, object]) -> str:
+    """An import of each name that the star stands for."""
+    listed = held.get("__all__")
+    names = listed if isinstance(listed, list | tuple) else [each for each in held if not each.startswith("_")]
+    plain = (each for each in names if type(each) is str and each.isidentifier() and not iskeyword(each))
+    return f"from {module} import {', '.join(plain)}"
+
+
+def _beside(module: str, importer: str) -> object:
+    """The module that a relative import means: the one whose file lies there."""
+    name = module.lstrip(".")
+    folder = os.path.abspath(importer)
+    for _ in range(len(module) - len(name)):
+        folder = os.path.dirname(folder)
+    path = os.path.join(folder, *name.split(".")) if name else folder
+    files = (f"{path}.py", os.path.join(path, "__init__.py"))
+    every = (each for each in list(sys.modules.values()) if issubclass(type(each), ModuleType))
+    return next((each for each in every if _NAMESPACE.__get__(each).get("__file__") in files), None)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from backsight.source.bindings import Use, uses
+from backsight.source.bindings import Use, reads, uses
 from backsight.source.body import Body, Place, callee, calls_in, dotted, functions, last_name, statements
 
 _ADDING = frozenset({"append", "appendleft", "add", "extend", "extendleft", "insert", "put", "push", "update"})
@@ -85,8 +85,8 @@ def early_return(body: Body, name: str, line: int) -> ast.If | None:
             continue
         tests = each.test.values if isinstance(each.test, ast.BoolOp) else [each.test]
         last = each.body[-1]
-        reads = isinstance(last, ast.Return) and Use(name, False) in uses(last)
-        if reads and any(_asks_for(_negated(test), name) for test in tests):
+        gives = isinstance(last, ast.Return) and reads(last, name)
+        if gives and any(_asks_for(_negated(test), name) for test in tests):
             return each
     return None
 
@@ -153,7 +153,9 @@ def _kept(statement: ast.stmt, name: str) -> Iterator[ast.expr | None]:
     match statement:
         case ast.AugAssign(target=target, op=ast.Add(), value=value) if _is(target, name):
             yield value.elts[0] if isinstance(value, ast.List) and len(value.elts) == 1 else value
-        case ast.Assign(targets=targets, value=value) if any(_is_inside(target, name) for target in targets):
+        case ast.Assign(targets=targets, value=value) if any(
+            isinstance(target, ast.Subscript) and _leads_to(target.value, name) for target in targets
+        ):
             yield value
         case ast.Assign(targets=targets, value=value) if any(_binds(target, name) for target in targets):
             yield from _summed(value, name)
@@ -195,10 +197,6 @@ def _leads_to(node: ast.expr, name: str) -> bool:
         else:
             return False
     return True
-
-
-def _is_inside(node: ast.expr, name: str) -> bool:
-    return isinstance(node, ast.Subscript) and _leads_to(node.value, name)
 
 
 def _binds(node: ast.expr, name: str) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from backsight.source.bindings import Spot, bound, prefixes, spots, uses
+from backsight.source.bindings import Spot, bound, names_read, prefixes, spots, uses
 from backsight.source.body import LOOPS, SCOPES, Body, Loop, Place
 
 _TRIES: tuple[type[ast.Try], ...] = (ast.Try, getattr(ast, "TryStar", ast.Try))  # `except*` came with Python 3.11
@@ -56,7 +56,7 @@ def _facts(body: Body, every: list[Spot], spot: Spot, loop: Loop, enclosing: Loo
     last = {name: statement for statement in iteration for name in bound(statement)}
     exposed = _exposed_reads(loop)
     reading = iteration if isinstance(loop, ast.While) else inside  # what `for` iterates over is read before the loop
-    read = {use.name for statement in reading for use in uses(statement) if not use.binds}
+    read = names_read(*reading)
     before = {
         name: each.node
         for each in every

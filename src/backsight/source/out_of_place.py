@@ -1,17 +1,17 @@
-"""The same computation without changing anything in place, as text."""
+"""The same computation, as text: without changing anything in place, or as a change of the tensor it starts from."""
 
 from __future__ import annotations
 
 import ast
 
-from backsight.source.bindings import bound, target_names
+from backsight.source.bindings import Use, bound, target_names, uses
 from backsight.source.body import (
     Body,
-    blocks,
     callee,
     calls_in,
     dotted,
     expressions,
+    is_compound,
     is_constant,
     keyword,
     only,
@@ -43,11 +43,8 @@ def out_of_place(body: Body | None, line: int, column: int | None = None) -> str
     if body is None:
         return None
     match statement := statement_at(body, line, column):
-        case ast.AugAssign(target=target, op=op, value=value) if dotted(target) and type(op) in OPERATORS:
-            other = body.text(value)
-            if isinstance(value, ast.BinOp | ast.IfExp | ast.Compare | ast.BoolOp):
-                other = f"({other})"
-            return f"{dotted(target)} = {dotted(target)} {OPERATORS[type(op)]} {other}"
+        case ast.AugAssign(target=target, op=op) if dotted(target) and type(op) in OPERATORS:
+            return written_out(body, statement)
         case ast.Expr(value=ast.Call() as call):
             changed, new = _call(body, call)
             return f"{changed} = {new}" if changed else None
@@ -56,6 +53,14 @@ def out_of_place(body: Body | None, line: int, column: int | None = None) -> str
             if changed:
                 return f"{body.text(target)} = {new}"
     return _going_on(body, statement) if statement is not None else None
+
+
+def written_out(body: Body, statement: ast.AugAssign) -> str:
+    """An augmented assignment as a plain one: `x = x - (a + b)` for `x -= a + b`."""
+    target, value = body.text(statement.target), body.text(statement.value)
+    if isinstance(statement.value, ast.BinOp | ast.IfExp | ast.Compare | ast.BoolOp):
+        value = f"({value})"
+    return f"{target} = {target} {OPERATORS[type(statement.op)]} {value}"
 
 
 def arguments(body: Body, call: ast.Call, but: str = "") -> list[str]:
@@ -82,11 +87,10 @@ def _call(body: Body, call: ast.Call) -> tuple[str | None, str]:
 
 
 def _going_on(body: Body, statement: ast.stmt) -> str | None:
-    """A statement that goes on with what its one call in place returns, `[h.squeeze_(0) for h in parts]`, of what it
-    binds itself: nothing else reads what that call leaves changed."""
+    """A statement that goes on with what its call in place returns, of what it binds, `[h.t_() for h in x]`."""
     call = only(each for each in calls_in(statement) if _is_in_place(each))
     receiver, name = callee(call) if call is not None else (None, "")
-    if call is None or receiver is None or any(True for _ in blocks(statement)) or isinstance(statement, ast.Expr):
+    if call is None or receiver is None or is_compound(statement) or isinstance(statement, ast.Expr):
         return None
     inner = [each.target for node in expressions(statement) for each in getattr(node, "generators", ())]
     if memory_of(receiver) not in bound(statement).union(*map(target_names, inner)):
@@ -104,4 +108,59 @@ def _is_in_place(call: ast.Call) -> bool:
 # These have no counterpart without the underscore, or another one.
 _ONLY_IN_PLACE = frozenset(
     {"zero_", "fill_", "copy_", "normal_", "uniform_", "random_", "exponential_", "set_", "resize_", "fill_diagonal_"}
+)
+
+
+def in_place(body: Body, name: str, line: int) -> str | None:
+    """Return the assignment at `line`, which computes `name` from `name`, so that `name` stays the tensor it was.
+
+    What makes a new leaf of it, `.detach()`, `.data`, `.clone()` and `.requires_grad_()`, is left out. None where the
+    statement is of another form, or does nothing else.
+
+    >>> in_place(body, "w", 12), in_place(body, "w", 13)      # w = w.clamp(min=0.1); w = F.normalize(w)
+    ('w.clamp_(min=0.1)', 'w.copy_(F.normalize(w))')
+    """
+    match statement_at(body, line):
+        case ast.Assign(targets=[target], value=value) if dotted(target) == name:
+            value = _attached(value)
+        case _:
+            return None
+    if Use(name, False) not in uses(value) or dotted(value) == name:
+        return None
+    match value:
+        case ast.BinOp(left=left, op=op, right=right) if dotted(_attached(left)) == name and type(op) in OPERATORS:
+            return f"{name} {OPERATORS[type(op)]}= {body.text(right)}"
+        case ast.Call() if written := _by_namesake(body, name, value):
+            return written
+    return f"{name}.copy_({body.text(value)})"
+
+
+def _attached(value: ast.expr) -> ast.expr:
+    while True:
+        match value:
+            case ast.Attribute(value=inner, attr="data"):
+                value = inner
+            case ast.Call(func=ast.Attribute(value=inner, attr="detach" | "clone" | "requires_grad_")):
+                value = inner
+            case _:
+                return value
+
+
+def _by_namesake(body: Body, name: str, call: ast.Call) -> str | None:
+    receiver, function = callee(call)
+    if receiver is None or function not in _WITH_NAMESAKE:
+        return None
+    given = arguments(body, call)
+    if dotted(_attached(receiver)) == name:
+        return f"{name}.{function}_({', '.join(given)})"
+    if library(receiver) == "torch" and given and given[0] == name:
+        return f"{name}.{function}_({', '.join(given[1:])})"
+    return None
+
+
+# Methods and functions of torch of which there is one with an underscore at the end.
+_WITH_NAMESAKE = frozenset(
+    {"abs", "add", "addcdiv", "addcmul", "ceil", "clamp", "clamp_max", "clamp_min", "clip", "div", "exp", "floor"}
+    | {"lerp", "log", "masked_fill", "mul", "nan_to_num", "neg", "pow", "relu", "renorm", "round", "sigmoid", "sqrt"}
+    | {"sub", "tanh", "tril", "triu"}
 )

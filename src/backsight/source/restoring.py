@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from backsight.source.bindings import Spot, assigned, bound, spots, uses
+from backsight.source.bindings import Spot, assigned, bound, names_read, spots, target_names, uses
 from backsight.source.body import (
     LOOPS,
     Body,
@@ -20,8 +20,7 @@ from backsight.source.body import (
     functions,
     is_constant,
 )
-from backsight.source.edits import move, write
-from backsight.source.rewriting import rewritten
+from backsight.source.edits import move, on_line_with, sentence
 
 State = Literal["grad mode", "requires_grad"]
 
@@ -79,14 +78,13 @@ def _put_back(reading: Body, restoring: list[Body], state: State) -> Iterator[Re
 
 
 def _above(body: Body, every: list[Spot], read: Spot, changed: Spot | None) -> str:
-    """How to read the state before it is changed: what reads it goes up, or, if it needs what is made in between, what
-    changes it goes down."""
+    """How to read the state before it is changed: that goes up; what needs it in between, the change down."""
     if changed is None:
         return ""
     apart = next((arm for arm, _ in changed.arms if arm not in [each for each, _ in read.arms]), changed.node)
     between = [each.node for each in every if each.node.lineno >= apart.lineno and each.order < read.order]
     made = {name for each in between for name in bound(each)}
-    if made & {use.name for use in uses(read.node) if not use.binds}:
+    if made & names_read(read.node):
         last = apart.end_lineno or apart.lineno
         lines = f"line {last}" if last == apart.lineno else f"lines {apart.lineno} to {last}"
         edit = move(body.place(apart), "below", body.place(read.node))
@@ -103,13 +101,12 @@ def put_back_unless_raised(file: str, state: State) -> Iterator[tuple[Place, Pla
         for off in every:
             later = [each for each in every if each.order > off.order and _outside(each) == _outside(off)]
             on = next((each for each in later if _turns_on(each.node, state)), None)
-            waits = any(_yields(each.node) and on is not None and each.order < on.order for each in later)
+            waits = on is not None and any(
+                each.order < on.order and any(isinstance(node, ast.Yield) for node in expressions(each.node))
+                for each in later
+            )
             if on is not None and waits and _sets(off.node, state, off=True):
                 yield body.place(off.node), body.place(on.node)
-
-
-def _yields(statement: ast.stmt) -> bool:
-    return any(isinstance(node, ast.Yield) for node in expressions(statement))
 
 
 def _outside(spot: Spot) -> list[tuple[ast.stmt, str]]:
@@ -125,7 +122,7 @@ def _turns_on(statement: ast.stmt, state: State) -> bool:
 
 def _changed_later(every: list[Spot], changes: list[Spot], read: Spot, restored: Spot | None, name: str) -> Spot | None:
     """The change below what reads only when it is used up, and before it is."""
-    loops = {arm for arm, _ in restored.arms if isinstance(arm, LOOPS)} if restored is not None else set()
+    loops = restored.around(*LOOPS) if restored is not None else []
     uses_it = (each for each in every if each.order > read.order and each.node not in loops and _uses(each.node, name))
     end = min([restored.order if restored is not None else len(every), *(each.order for each in uses_it)])
     return next((each for each in changes if read.order < each.order < end and _has_run(each, read, end)), None)
@@ -144,15 +141,11 @@ def _uses(node: ast.AST, name: str) -> bool:
 def _puts_back(spot: Spot, name: str, state: State) -> bool:
     """Whether a statement sets the state to what `name` holds, itself or as what a loop takes from it."""
     for value in _sets(spot.node, state, off=False):
-        read = {use.name for use in uses(value) if not use.binds}
-        loops = [arm for arm, _ in spot.arms if isinstance(arm, ast.For) and read & _bound_by(arm)]
+        read = names_read(value)
+        loops = [loop for loop in spot.around(ast.For) if read & target_names(loop.target)]
         if name in read or any(_uses(loop.iter, name) for loop in loops):
             return True
     return False
-
-
-def _bound_by(loop: ast.For) -> set[str]:
-    return {use.name for use in uses(loop.target) if use.binds}
 
 
 def _sets(statement: ast.stmt, state: State, *, off: bool) -> list[ast.expr]:
@@ -196,6 +189,5 @@ def _is_lazy(value: ast.expr, state: State) -> bool:
 def _at_once(body: Body, statement: ast.stmt, value: ast.expr) -> str:
     text = ast.unparse(value)
     new = f"[{text[1:-1]}]" if isinstance(value, ast.GeneratorExp) else f"list({text})"
-    written = rewritten(body, statement, {value: new})
-    edit = write(body.place(statement), written)
-    return f"On line {statement.lineno}, write `{written}`{edit}, which reads all of them at once" if written else ""
+    line = sentence(on_line_with(body, statement, {value: new}))
+    return f"{line}, which reads all of them at once" if line else ""

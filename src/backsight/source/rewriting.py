@@ -6,7 +6,7 @@ import ast
 import copy
 from collections.abc import Mapping
 
-from backsight.source.body import Body, blocks, parsed, without_blocks
+from backsight.source.body import Body, is_compound, is_stored, keyword, parsed, without_blocks
 
 _WIDEST = 160
 
@@ -20,8 +20,8 @@ def rewritten(body: Body, statement: ast.stmt, changes: Mapping[ast.expr, str]) 
     Of a compound statement it returns the first line alone, of one that shares its line with others, as the body of a
     lambda does, all of that line. A target stays where what replaces it cannot be assigned to.
     """
-    changes = {node: new for node, new in changes.items() if not _is_bound(node) or isinstance(parsed(new), _TARGETS)}
-    if any(True for _ in blocks(statement)):
+    changes = {node: new for node, new in changes.items() if not is_stored(node) or isinstance(parsed(new), _TARGETS)}
+    if is_compound(statement):
         text = _unparsed(without_blocks(statement), changes)
     elif statement.lineno == statement.end_lineno:
         text = _in_line(body.lines[statement.lineno - 1], statement, changes)
@@ -33,8 +33,15 @@ def rewritten(body: Body, statement: ast.stmt, changes: Mapping[ast.expr, str]) 
 _TARGETS = (ast.Name, ast.Attribute, ast.Subscript, ast.Tuple, ast.List)
 
 
-def _is_bound(node: ast.expr) -> bool:
-    return isinstance(getattr(node, "ctx", None), ast.Store)
+def with_flag(body: Body | None, statement: ast.stmt | None, call: ast.Call, flag: str, value: str = "True") -> str:
+    """A statement with a keyword of one of its calls, `create_graph=True`; empty where that would be too long."""
+    if body is None or statement is None:
+        return ""
+    given, text = keyword(call, flag), body.text(call)
+    if given is not None or "…" in text:
+        return rewritten(body, statement, {given: value}) if given is not None else ""
+    inside = text[:-1].rstrip(", ")
+    return rewritten(body, statement, {call: f"{inside}{'' if inside.endswith('(') else ', '}{flag}={value})"})
 
 
 def simple(expression: str) -> str:

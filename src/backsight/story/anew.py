@@ -9,7 +9,7 @@ from collections.abc import Collection
 from backsight.source import Body, Place, parsed, read_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, spots, uses
-from backsight.source.body import dotted, expressions, statements
+from backsight.source.body import dotted, expressions, is_stored, statements
 from backsight.source.rewriting import rewritten
 from backsight.story.case import Case
 from backsight.story.failure import Level
@@ -62,12 +62,11 @@ def each_detached(body: Body | None, expression: str, line: int, *names: str) ->
 
 
 def _detached(body: Body | None, statement: ast.stmt | None, names: Collection[str]) -> str | None:
-    """A statement with some variables detached wherever it reads more than a size of them; None where it reads nothing
-    of them, and empty where it computes several results."""
+    """A statement with variables detached where it reads more than their size; None where it does not, or empty."""
     every = [*expressions(statement)]
     sizes = {id(each.value) for each in every if isinstance(each, ast.Attribute) and each.attr in _SIZES}
     read = [node for node in every if dotted(node) in names and id(node) not in sizes]
-    read = [node for node in read if not isinstance(getattr(node, "ctx", None), ast.Store)]
+    read = [node for node in read if not is_stored(node)]
     if body is None or statement is None or not read:
         return None
     value = statement.value if isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign) else None

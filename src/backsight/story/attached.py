@@ -9,12 +9,12 @@ from types import ModuleType
 import torch
 
 from backsight.source import Body, Cut, assignments, parsed, statement_at
-from backsight.source.bindings import bound, uses
+from backsight.source.bindings import bound, reads
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, given_to, keyword, statements
-from backsight.source.edits import instead, put
+from backsight.source.edits import on_line, on_line_with, sentence
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
-from backsight.story.cuts import CutOff, node_of
+from backsight.story.cuts import CutOff
 from backsight.story.evaluated import value_of
 from backsight.story.fixes import removed
 from backsight.story.memory import is_tensor
@@ -46,13 +46,8 @@ def kept(body: Body, cuts: Sequence[Cut]) -> str:
         return ""
     new = rewritten(body, statement, _changes(statement, bare))
     if isinstance(statement, ast.Assign) and new.split(" = ") == [dotted(t) for t in statement.targets] * 2:
-        gone = removed(body.place(statement))
-        return f"{gone[0].upper()}{gone[1:]}, `{body.text(statement)}`"
-    return _on_line(body, statement, new) if new else ""
-
-
-def _on_line(body: Body, statement: ast.stmt, new: str) -> str:
-    return f"On line {statement.lineno}, write `{new}`{instead(body, statement, new)}"
+        return f"{sentence(removed(body.place(statement)))}, `{body.text(statement)}`"
+    return sentence(on_line(body.place(statement), new))
 
 
 def _changes(statement: ast.stmt, bare: Mapping[ast.expr, str]) -> dict[ast.expr, str]:
@@ -67,10 +62,6 @@ def _changes(statement: ast.stmt, bare: Mapping[ast.expr, str]) -> dict[ast.expr
         elif isinstance(given, ast.List | ast.ListComp) and any(node in bare for node in ast.walk(given)):
             changes[call.func] = "torch.stack"
     return changes
-
-
-def _statement(suspect: CutOff) -> ast.stmt | None:
-    return statement_at(suspect.section.body, *suspect.cut.place.position)
 
 
 def _bare(body: Body, node: ast.expr) -> str:
@@ -90,7 +81,7 @@ def _bare(body: Body, node: ast.expr) -> str:
 
 def in_one_piece(suspect: CutOff) -> str:
     """The statement with what `torch.tensor(x)` copies itself, where that is surely one tensor."""
-    body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
+    body, statement, node = suspect.section.body, suspect.statement, suspect.node
     given = node.args[0] if isinstance(node, ast.Call) and node.args else None
     if statement is None or node is None or not isinstance(given, ast.BinOp | ast.Call):
         return ""
@@ -102,15 +93,14 @@ def in_one_piece(suspect: CutOff) -> str:
 
 def in_place_of_cut(suspect: CutOff, new: str) -> str:
     """The statement with another expression where its gradient is cut."""
-    body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
-    text = rewritten(body, statement, {node: new}) if statement is not None and node is not None else ""
-    return _on_line(body, statement, text) if statement is not None and text else ""
+    body, statement, node = suspect.section.body, suspect.statement, suspect.node
+    return sentence(on_line_with(body, statement, {node: new})) if node is not None else ""
 
 
 def soft(suspect: CutOff) -> tuple[str, str]:
     """A comparison as the step of a sigmoid, with what takes its result for a condition; empty where the text does not
     show what the result is for. And what of it stays."""
-    body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
+    body, statement, node = suspect.section.body, suspect.statement, suspect.node
     if statement is not None and isinstance(node, ast.Compare) and (chosen := _chosen(body, statement, node)):
         return chosen
     if isinstance(statement, ast.Return) and isinstance(node, ast.Compare):
@@ -134,20 +124,19 @@ def soft(suspect: CutOff) -> tuple[str, str]:
         new = f"torch.sigmoid({_ORDER[type(node.ops[0])].format(one, other)})"
     edits: dict[ast.stmt, str] = {statement: rewritten(body, statement, {_as_float(statement, node): new})}
     edits |= dict(_conditions(body, statement, name))
-    first, *rest = (_on_line(body, each, new) for each, new in edits.items())
-    return ("; ".join([first, *(f"{each[0].lower()}{each[1:]}" for each in rest)]) if all(edits.values()) else ""), ""
+    lines = "; ".join(on_line(body.place(each), new) for each, new in edits.items())
+    return (sentence(lines) if all(edits.values()) else ""), ""
 
 
 def _chosen(body: Body, statement: ast.stmt, node: ast.Compare) -> tuple[str, str] | None:
-    """What chooses by a comparison as a weighted sum of both choices; what selects entries by one or several, in
-    words. None for any other statement."""
+    """What chooses by a comparison as a weighted sum of both choices; what selects entries, in words. Or None."""
     value, weight = getattr(statement, "value", None), _weight(body, node)
     for call in calls_in(statement):
         if callee(call)[1] == "where" and len(call.args) == 3 and call.args[0] is node and weight:
             a, b = (simple(body.text(each)) for each in call.args[1:])
             mixed = f"{b} + {weight} * ({a} - {b})"
-            new = rewritten(body, statement, {call: mixed if value is call else f"({mixed})"})
-            return (_on_line(body, statement, new), "") if new else None
+            line = on_line_with(body, statement, {call: mixed if value is call else f"({mixed})"})
+            return (sentence(line), "") if line else None
     if not isinstance(value, ast.expr):
         return None
     names = bound(statement) if any(each is node for each in ast.walk(value)) else set[str]()
@@ -186,18 +175,10 @@ def _stepped(body: Body, statement: ast.Return, node: ast.Compare) -> tuple[str,
         if other == "0" and isinstance(node.ops[0], ast.Gt | ast.GtE)
         else f"torch.sigmoid({_ORDER[type(node.ops[0])].format(one, other)})"
     )
-    through = f"{step} + ({body.text(outer)} - {step}).detach()"
-    new = rewritten(body, statement, {outer: through if statement.value is outer else f"({through})"})
     stays = ": the same values, with the gradient of a sigmoid"
-    if new:
-        return _on_line(body, statement, new), stays
-    if any(use.name == "soft" for each in statements(body.node) for use in uses(each)):
-        return "", ""
-    through = f"soft + ({body.text(outer)} - soft).detach()"
-    new = rewritten(body, statement, {outer: through if statement.value is outer else f"({through})"})
-    line, soft = statement.lineno, f"soft = {step}"
-    above = f"Put `{soft}` above line {line}{put(soft, 'above', body.place(statement))}"
-    return (f"{above}, and on line {line}, write `{new}`{instead(body, statement, new)}", stays) if new else ("", "")
+    through = f"{step} + ({body.text(outer)} - {step}).detach()"
+    line = on_line_with(body, statement, {outer: through if statement.value is outer else f"({through})"})
+    return (sentence(line), stays) if line else ("", "")
 
 
 def _as_float(statement: ast.stmt, node: ast.expr) -> ast.expr:
@@ -209,8 +190,7 @@ def _as_float(statement: ast.stmt, node: ast.expr) -> ast.expr:
 
 
 def _shaped_float(body: Body, statement: ast.stmt, node: ast.expr) -> tuple[ast.expr, str]:
-    """The conversion to floating point around an expression, where only its shape changes before: with the calls that
-    change it, `.view(n, 1)`."""
+    """The conversion to floating point around an expression, with calls between for its shape, `.view(n)`."""
     inner = node
     for each in reversed([*calls_in(statement)]):
         if callee(each)[0] is inner and callee(each)[1] in _SHAPING:
@@ -221,7 +201,7 @@ def _shaped_float(body: Body, statement: ast.stmt, node: ast.expr) -> tuple[ast.
 def _later(body: Body, statement: ast.stmt, name: str) -> Iterator[ast.stmt]:
     """The statements below that read what a statement has bound."""
     for each in statements(body.node):
-        if each.lineno > statement.lineno and any(use.name == name and not use.binds for use in uses(each)):
+        if each.lineno > statement.lineno and reads(each, name):
             yield each
 
 
@@ -265,7 +245,7 @@ def _conditions(body: Body, statement: ast.stmt, name: str) -> Iterator[tuple[as
 def passed_through(suspect: CutOff) -> tuple[str, str]:
     """A rounding to integers with the gradient of what is rounded, `x + (x.round().int() - x).detach()`; empty for what
     selects entries. And what the gradient is that of."""
-    body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
+    body, statement, node = suspect.section.body, suspect.statement, suspect.node
     if statement is None or not isinstance(node, ast.Call) or callee(node)[0] is None:
         return "", ""
     inner = callee(node)[0]
@@ -277,14 +257,15 @@ def passed_through(suspect: CutOff) -> tuple[str, str]:
         return "", ""
     value = simple(body.text(inner))
     through = f"{value} + ({body.text(node)} - {value}).detach()"
-    new = rewritten(body, statement, {node: through if getattr(statement, "value", None) is node else f"({through})"})
-    return (_on_line(body, statement, new), value) if new else ("", "")
+    whole = getattr(statement, "value", None) is node
+    line = on_line_with(body, statement, {node: through if whole else f"({through})"})
+    return (sentence(line), value) if line else ("", "")
 
 
 def of_second_class(suspect: CutOff) -> str:
     """`mask = prob[:, 1]` for `mask = prob.argmax(dim=1).float()`, where the result is computed with and selects
     nothing: right for two classes, and for each of several."""
-    body, statement, node = suspect.section.body, _statement(suspect), node_of(suspect.section, suspect.cut)
+    body, statement, node = suspect.section.body, suspect.statement, suspect.node
     if not isinstance(statement, ast.Assign) or not isinstance(node, ast.Call) or callee(node)[1] != "argmax":
         return ""
     name, every = dotted(statement.targets[0]), given_to(node)
@@ -301,10 +282,11 @@ def of_second_class(suspect: CutOff) -> str:
     axis = body.text(given)
     likely = simple(probabilities(body, body.text(scores), axis, statement.lineno))
     of = {"1": "[:, {}]", "-1": "[..., {}]"}.get(axis, f".select({axis}, {{}})")
-    new = rewritten(body, statement, {outer: f"{likely}{of.format(1)}{shaped}"})
+    if not (line := on_line_with(body, statement, {outer: f"{likely}{of.format(1)}{shaped}"})):
+        return ""
     return (
-        f"{_on_line(body, statement, new)}, the probability of the second of two classes. For more classes, "
-        f"add up the loss of each, from {likely}{of.format('c')} and the targets that are c"
+        f"{sentence(line)}, the probability of the second of two classes. For more classes, add up the loss of each, "
+        f"from {likely}{of.format('c')} and the targets that are c"
     )
 
 
@@ -312,7 +294,7 @@ def of_embedding(suspect: CutOff) -> tuple[str, tuple[int, ...]]:
     """The mean embedding, `probs @ emb.weight`, where the positions of the largest are then looked up in an embedding,
     here or in a function that they are handed to; with the further lines that this writes anew."""
     section, body = suspect.section, suspect.section.body
-    statement, node = _statement(suspect), node_of(section, suspect.cut)
+    statement, node = suspect.statement, suspect.node
     name = dotted(statement.targets[0]) if isinstance(statement, ast.Assign) else None
     call = next((each for each in ast.walk(node) if isinstance(each, ast.Call)), None) if node is not None else None
     if statement is None or name is None or call is None or not (given := given_to(call)):
@@ -322,11 +304,10 @@ def of_embedding(suspect: CutOff) -> tuple[str, tuple[int, ...]]:
     likely = probabilities(body, body.text(given[0]), dim, statement.lineno)
     for where, reading, lookup in _looked_up(section, statement, name):
         table = f"{where.text(lookup.args[0])} @ {where.text(lookup.func)}.weight"
-        looked = rewritten(where, reading, {lookup: table if _is_whole(reading, lookup) else f"({table})"})
-        if looked:
-            first, then = _on_line(body, statement, f"{name} = {likely}"), _on_line(where, reading, looked)
-            told = f"Hand on probabilities, whose embedding is a mean: o{first[1:]}, and o{then[1:]}"
-            return told, (reading.lineno,)
+        then = on_line_with(where, reading, {lookup: table if _is_whole(reading, lookup) else f"({table})"})
+        if then:
+            first = on_line(body.place(statement), f"{name} = {likely}")
+            return f"Hand on probabilities, whose embedding is a mean: {first}, and {then}", (reading.lineno,)
     return "", ()
 
 
@@ -358,15 +339,6 @@ def probabilities(body: Body, text: str, dim: str, line: int) -> str:
     return text if known else f"torch.softmax({text}, dim={dim})"
 
 
-def with_flag(body: Body, statement: ast.stmt, call: ast.Call, flag: str) -> str:
-    """Return a statement that calls `autograd.grad` as it is with `create_graph=True`, or another flag."""
-    given = keyword(call, flag)
-    if given is not None:
-        return rewritten(body, statement, {given: "True"})
-    text = body.text(call)
-    return rewritten(body, statement, {call: f"{text[:-1].rstrip(', ')}, {flag}=True)"}) if "…" not in text else ""
-
-
 def gathered(given: ast.expr | None, join: str = "stack") -> str | None:
     """A list of tensors as it would be written where numbers are gathered; None where they are not written out.
 
@@ -390,8 +362,7 @@ def gathered(given: ast.expr | None, join: str = "stack") -> str | None:
 
 
 def _tensor(element: ast.expr, join: str = "stack") -> ast.expr:
-    """An element without what makes a number of it: `loss` of `loss.item()` and of `float(loss)`; a number that is
-    written there, and a row of several, as a tensor."""
+    """An element as a tensor: `loss` of `loss.item()` and `float(loss)`, a number or a row of several made one."""
     if isinstance(element, ast.List | ast.Tuple):
         return parsed(f"torch.{join}({gathered(element, join)})") or element
     if all(isinstance(each, ast.Constant | ast.UnaryOp | ast.USub) for each in ast.walk(element)):

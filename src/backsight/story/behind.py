@@ -97,8 +97,7 @@ def _is_of(value: object, wanted: Collection[int]) -> bool:
 
 
 def _giver(failure: Failure, section: Section, read: AbstractSet[str]) -> Iterator[Section]:
-    """The function that called one, with what it gave for the parameters that are read, and the variables of its own
-    that are read as they are: from a closure, or from the module."""
+    """The caller of a function, with what it gave for parameters, and what both know by one name."""
     if section.previous is not None:
         yield from [section.previous] if read & section.given.keys() else ()
         return

@@ -6,8 +6,7 @@ import ast
 from dataclasses import dataclass
 from typing import Literal
 
-from backsight.source import LoopFacts, Place, assignments
-from backsight.source.body import body_around
+from backsight.source import LoopFacts, Place, assignments, read_at
 from backsight.source.keeping import Keeping
 from backsight.story.case import Case
 from backsight.story.failure import Level
@@ -87,7 +86,7 @@ class Carrier:
     @property
     def when(self) -> str:
         """When it was stored, of what was only once."""
-        body = body_around(self.stored.file, self.stored.line) if self.stored else None
+        body, _ = read_at(self.stored)
         if self.facts is not None:
             inside = self.stored is not None and self.stored.line > self.facts.loop.line
             inside = inside and self.stored is not None and self.stored.file == self.facts.loop.file

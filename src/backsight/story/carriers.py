@@ -9,35 +9,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
-from backsight.naming.plain import class_dict
-from backsight.naming.roots import is_library, is_user_class
+from backsight.naming.roots import is_library
 from backsight.naming.suspended import suspended
-from backsight.source import (
-    LoopFacts,
-    Place,
-    assignments,
-    function_at,
-    may_have_history,
-    parsed,
-    read_at,
-    statement_at,
-)
+from backsight.source import LoopFacts, Place, assignments, function_at, may_have_history, parsed, read_at, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
-from backsight.source.bindings import Use, bound, prefixes, spots, uses
-from backsight.source.body import Body, blocks, body_around, callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.bindings import Use, bound, prefixes, reads, spots, uses
+from backsight.source.body import Body, callee, calls_in, covers, dotted, expressions, is_compound, keyword, statements
 from backsight.source.keeping import Keeping, is_cached
 from backsight.story.carrier import WRITES, Carrier, Kind
 from backsight.story.case import Case, loops
-from backsight.story.failure import Level, method
-from backsight.story.holders import (
-    below,
-    made_in,
-    needs_saved,
-    results_in,
-    results_of_object,
-)
+from backsight.story.failure import Level, is_users, method
+from backsight.story.holders import below, made_in, needs_saved, results_in, results_of_object
 from backsight.story.joints import passed_on
 from backsight.story.kept import by_joint, by_object, filled, held, is_once
 from backsight.story.memory import is_tensor
@@ -61,7 +46,7 @@ def carriers(case: Case) -> Iterator[Carrier]:
         _by_section,
         by_object,
         _suspended,
-        _upstream,
+        partial(_once, upstream=True),
         _by_closure,
         held,
         by_joint,
@@ -89,7 +74,7 @@ def _added_on(case: Case) -> Iterator[Carrier]:
 
 def _runs_backward(statement: ast.stmt, name: str) -> bool:
     """Whether a statement calls backward on a variable, and lets its graph go."""
-    calls = () if any(True for _ in blocks(statement)) else calls_in(statement)
+    calls = () if is_compound(statement) else calls_in(statement)
     return any(
         callee(each)[1] == "backward" and dotted(callee(each)[0]) == name and keyword(each, "retain_graph") is None
         for each in calls
@@ -125,18 +110,10 @@ def _by_writing(case: Case) -> Iterator[Carrier]:
                 )
 
 
-def _upstream(case: Case) -> Iterator[Carrier]:
-    """What holds something from before the loop, from which a part of the joint is recomputed in the loop."""
-    return _once(case, upstream=True) if case.joints else iter(())
-
-
 def _once(case: Case, upstream: bool = False) -> Iterator[Carrier]:
-    """A variable that the loop reads and never assigns holds a result of this very graph.
-
-    upstream: whether what the joints were computed from counts too.
-    """
+    """A variable that the loop reads and never assigns holds a result of the joints, or `upstream` of them."""
     joints = set(below(case.graph, case.joints) if upstream else case.joints)
-    for level in case.failure.users:
+    for level in case.failure.users if joints or not upstream else ():
         names = case.ancestors(level)
         for facts in loops(level):
             for name, ancestor in names.items():
@@ -250,7 +227,7 @@ def _read_inside(level: Level, facts: LoopFacts, name: str) -> Place | None:
     """The first statement of a loop that reads a variable."""
     loop = statement_at(level.body, *facts.loop.position)
     for each in statements(level.body.node) if level.body is not None and loop is not None else ():
-        if loop and loop.lineno < each.lineno <= (loop.end_lineno or 0) and Use(name, False) in uses(each):
+        if loop and loop.lineno < each.lineno <= (loop.end_lineno or 0) and reads(each, name):
             return level.body.place(each) if level.body is not None else None
     return None
 
@@ -296,8 +273,8 @@ def _is_left_over(level: Level, name: str, read: Place, last: Place) -> bool:
     spot = next((each for each in spots(level.body.node) if each.node is statement), None) if level.body else None
     if spot is None or value is None or level.body is None or read.position <= last.position:
         return False
-    conditions = [arm for arm, _ in spot.arms if isinstance(arm, ast.If)]
-    outside = any(arm.lineno <= read.line <= (arm.end_lineno or 0) for arm in conditions[-1:])
+    conditions = spot.around(ast.If)
+    outside = any(covers(arm, read.line) for arm in conditions[-1:])
     return bool(conditions) and not outside and name not in ancestors(level.body, level.body.text(value), last.line)
 
 
@@ -360,7 +337,7 @@ def _suspended(case: Case) -> Iterator[Carrier]:
     """A variable of a generator that waits, which an iteration of its loop reads before it assigns it."""
     waiting = [Level(frame, frame.f_lineno) for frame in suspended(case.failure.frames)]
     for level in waiting:
-        if level.body is None or level.statement is None or any(True for _ in blocks(level.statement)):
+        if level.body is None or level.statement is None or is_compound(level.statement):
             continue
         for facts in loops(level):
             names = [
@@ -427,23 +404,21 @@ def _calls_again(case: Case, inner: Level, outer: Level, name: str) -> bool:
 
 
 def _dropped(found: Carrier) -> Place | None:
-    """The statement that detaches what is carried, and drops what that returns: `state.detach()`, `state.cut()`; one
-    inside a function that is called for that, `h.detach()`."""
-    body = body_around(found.stored.file, found.stored.line) if found.kind == "carried" and found.stored else None
+    """The statement that detaches what is carried, itself or in a function that it calls, and drops the copy."""
+    body, _ = read_at(found.stored if found.kind == "carried" else None)
     every = (each for each in statements(body.node) if isinstance(each, ast.Expr)) if body else ()
     places = (_thrown_away(found.level, body, each, found.inner, found.value) for each in every if body)
     return next(filter(None, places), None)
 
 
 def _thrown_away(level: Level, body: Body, statement: ast.Expr, name: str, held: object) -> Place | None:
-    """Where a call that should detach a variable makes a detached copy which nothing uses: the statement itself, if it
-    does nothing else, or one of the function that it calls."""
+    """Where a call that should detach a variable drops the detached copy: there, or in the function that it calls."""
     call = statement.value
     if not isinstance(call, ast.Call):
         return None
     (receiver, called), place = callee(call), body.place(statement)
     function: Any = None
-    if dotted(receiver) == name and is_user_class(class_dict(type(held)).get("__module__")):
+    if dotted(receiver) == name and is_users(type(held)):
         function = method(type(held), called)
     elif dotted(receiver) == name and called == "detach":
         return place

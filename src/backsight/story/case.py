@@ -13,8 +13,8 @@ import torch
 from backsight.snapshot import Survey
 from backsight.source import Body, LoopFacts, Place, cuts, function_at, lets_through, loop_facts, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
-from backsight.source.bindings import uses
-from backsight.source.body import calls_in, dotted, statements
+from backsight.source.bindings import names_read
+from backsight.source.body import begins, calls_in, dotted, statements
 from backsight.story.failure import Failure, Level, function_of
 from backsight.story.holders import below, border, identified, needs_saved, results_held, results_of_object
 from backsight.story.memory import maker_of, shape_of
@@ -65,7 +65,7 @@ class Case:
         if level is self.failure.user and self.receiver:
             return ancestors(level.body, self.receiver, level.line)
         found: dict[str, Ancestor] = {}
-        for read in names_read(level):
+        for read in names_read(level.statement):
             for name, each in ancestors(level.body, read, level.line).items():
                 if name == read or name not in found:  # the statement itself reads it, or another above
                     found[name] = each
@@ -172,12 +172,6 @@ def _cuts_off(level: Level, call: ast.Call) -> bool:
     return any(cut.kind == "detach" for value, line in results_of(body) for cut in cuts(body, value, line))
 
 
-def names_read(level: Level) -> list[str]:
-    """The names that the statement at this level reads."""
-    statement = level.statement
-    return list(dict.fromkeys(use.name for use in uses(statement) if not use.binds)) if statement else []
-
-
 def loops(level: Level) -> Iterator[LoopFacts]:
     """The loops around the line of this level, innermost first."""
     facts = loop_facts(level.body, level.line)
@@ -251,7 +245,7 @@ def _order(section: Section, one: tuple[ast.AST, Place], other: tuple[ast.AST, P
 def _reached(section: Section, function: ast.AST, place: Place) -> tuple[int, list[Section]] | None:
     """The first statement of a function that comes to a statement, by its number, and the functions that do for it."""
     for index, statement in enumerate(statements(section.body.node)):
-        here = (statement.lineno, statement.col_offset) == place.position and section.body.file == place.file
+        here = begins(statement) == place.position and section.body.file == place.file
         into = [each for each in _called(section, statement) if any(inner.body.node is function for inner in each)]
         if here or into:
             return index, [each[0] for each in into]

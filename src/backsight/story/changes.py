@@ -12,8 +12,19 @@ import torch
 from backsight.findings.evidence import Certainty
 from backsight.naming.plain import class_name, namespace
 from backsight.source import Place, assignments, inplace_changes, loop_facts, parsed, read_at, statement_at
-from backsight.source.bindings import spots, uses
-from backsight.source.body import Body, blocks, body_around, callee, calls_in, dotted, expressions, statements
+from backsight.source.bindings import names_read, spots, uses
+from backsight.source.body import (
+    Body,
+    begins,
+    body_around,
+    callee,
+    calls_in,
+    covers,
+    dotted,
+    expressions,
+    is_compound,
+    statements,
+)
 from backsight.source.changes import changed_names, is_tensor_data, makes_new, read_before_written
 from backsight.source.imports import library
 from backsight.story.memory import is_module, storage_of
@@ -111,8 +122,7 @@ def _told(subject: Subject, line: Line, change: Change, saver: Place | None) -> 
 
 
 def _stepping(subject: Subject, line: Line) -> str:
-    """What a statement that steps calls the optimizer: `opt` of `opt.step()`; of `scaler.step(opt)`, what the program
-    calls the one that holds the weight."""
+    """What a statement that steps calls the optimizer: `opt` of `opt.step()`; of `scaler.step(opt)`, its own name."""
     receiver, _, given = (line.segment or line.text).partition(".step(")
     every = subject.survey.optimizers.items() if not given.startswith(")") else ()
     return next((name for name, each in every if each is subject.optimizer), receiver.rpartition("= ")[2].strip())
@@ -146,8 +156,8 @@ def _name(line: Line, body: Body | None) -> str:
 
 def _only_name(line: int, body: Body) -> str:
     """The one name that the statements of a line change. Python 3.10 knows of an instruction its line alone."""
-    here = [each for each in statements(body.node) if each.lineno <= line <= (each.end_lineno or each.lineno)]
-    names = set[str]().union(*(changed_names(each) for each in here if not any(True for _ in blocks(each))))
+    here = [each for each in statements(body.node) if covers(each, line)]
+    names = set[str]().union(*(changed_names(each) for each in here if not is_compound(each)))
     return names.pop() if len(names) == 1 else ""
 
 
@@ -166,8 +176,7 @@ def _stepped(subject: Subject) -> Iterator[Changed]:
 
 
 def _read(subject: Subject) -> list[Changed]:
-    """A statement in a function on the way to the loss changes a name that holds the saved tensor, or held it; else a
-    module that works in place."""
+    """A statement on the way to the loss changes a name that holds or held the tensor; else a module in place."""
     every: list[Scene] = []
     sure: list[Changed] = []
     for scene in scenes(subject):
@@ -203,11 +212,10 @@ def _changing(subject: Subject, scene: Scene, names: Collection[str]) -> Iterato
 
 
 def _in_place(scene: Scene, names: Collection[str]) -> Iterator[tuple[ast.stmt, str, str]]:
-    """The statements that change one of `names` in a way that counts as a new version, and the class of the module if
-    one that works in place does it. A change through `.data` does not count."""
+    """The statements that change a name such that its version counts on, and the class of the module that does it."""
     body, value = scene.section.body, scene.section.value
     for statement in statements(body.node):
-        if any(True for _ in blocks(statement)):
+        if is_compound(statement):
             continue
         calls = [node for node in calls_in(statement) if node.args]
         owners = [name for call in calls if (name := dotted(call.func)) and renormalizes(value(name))]
@@ -260,7 +268,7 @@ def _is_another(scene: Scene, name: str, place: Place, saver: Place | None) -> b
     """Whether the name was given a new tensor between the saving and `place`, which then changes that one."""
     if saver is None or scene.caller or saver.position > place.position:
         return False
-    every = {(each.node.lineno, each.node.col_offset): each for each in spots(scene.section.body.node)}
+    every = {begins(each.node): each for each in spots(scene.section.body.node)}
     change = every.get(place.position)
     return change is not None and any(
         makes_new(each.node, name)
@@ -271,18 +279,14 @@ def _is_another(scene: Scene, name: str, place: Place, saver: Place | None) -> b
 
 
 class _Saving(NamedTuple):
-    """The statement that saved the tensor, and that of the function which changes it: the call, where a function that
-    it has called saved it."""
+    """The statement that saved the tensor, and at which of the function that changes it: maybe a call."""
 
     place: Place
     at: Place
 
 
 def _saving(subject: Subject, scene: Scene, name: str, place: Place) -> _Saving | None:
-    """The statement that may have run the operation on `name`, or with `name` as its result: the last before `place`.
-
-    A function that is called for its effect changes what its caller has saved.
-    """
+    """The last statement before `place` that may have run the operation on `name`: of a mere effect, the caller's."""
     if scene.caller and scene.call:
         return _saving(subject, scene.caller, scene.given.get(name, name), scene.call)
     section = scene.section
@@ -312,8 +316,7 @@ def _saves(subject: Subject, section: Section, statement: ast.stmt, names: Colle
 def _saved_inside(
     subject: Subject, section: Section, statement: ast.stmt, names: Collection[str], depth: int = 3
 ) -> Place | None:
-    """The statement that saved the tensor in a function which a statement calls: by a parameter, by a variable of its
-    closure, or by what a partial holds."""
+    """The statement that saved the tensor in a function which a statement calls, and gives it to or holds it."""
     if subject.is_result and not any(use.binds and use.name in names for use in uses(statement)):
         return None
     for call in calls_in(statement):
@@ -352,7 +355,7 @@ def shared_at(subject: Subject, changed: Changed) -> Shared | None:
     body, statement = read_at(saver)
     known = (each.section for each in scenes(subject) if body is not None and each.section.body.node is body.node)
     section = next(known, None)
-    read = [use.name for use in uses(statement) if not use.binds] if section is not None and statement else []
+    read = names_read(statement) if section is not None and statement else []
     every = (each for name in read if section is not None for each in shared_by(section, name))
     return next((each for each in every if subject.is_held_by(each.value)), None)
 

@@ -178,8 +178,5 @@ def is_entry(changed: Changed, target: ast.expr) -> bool:
     if not isinstance(target, ast.Subscript):
         return False
     holder = changed.scene.section.value(dotted(target.value) or "") if changed.scene else None
-    return type(holder) in (list, dict) or (not is_tensor(holder) and _is_key(target.slice))
-
-
-def _is_key(index: ast.expr) -> bool:
-    return isinstance(index, ast.Constant) and isinstance(index.value, str)
+    is_key = isinstance(target.slice, ast.Constant) and isinstance(target.slice.value, str)
+    return type(holder) in (list, dict) or (is_key and not is_tensor(holder))

@@ -12,16 +12,8 @@ import torch
 
 from backsight.source import Body, Place, assignments, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, parameters_of, uses
-from backsight.source.body import (
-    callee,
-    calls_in,
-    dotted,
-    expressions,
-    given_to,
-    keyword,
-    statements,
-)
+from backsight.source.bindings import bound, names_read, parameters_of
+from backsight.source.body import callee, calls_in, covers, dotted, expressions, given_to, keyword, statements
 from backsight.source.cut_rules import Kind, grad_mode, rule_of
 from backsight.source.definitions import gathers, values_of
 from backsight.source.edits import (
@@ -31,15 +23,16 @@ from backsight.source.edits import (
     marks_of,
     move,
     on_line,
-    put,
+    on_line_with,
+    put_at,
     remove,
+    sentence,
     unwrap,
     without_marks,
     write,
 )
 from backsight.source.imports import is_gradient_call
-from backsight.source.rewriting import rewritten
-from backsight.story.asked import asked
+from backsight.source.rewriting import rewritten, with_flag
 from backsight.story.attached import (
     gathered,
     in_one_piece,
@@ -50,9 +43,8 @@ from backsight.story.attached import (
     passed_through,
     probabilities,
     soft,
-    with_flag,
 )
-from backsight.story.cuts import CutOff, node_of, operands, unrecorded
+from backsight.story.cuts import CutOff, asked, unrecorded
 from backsight.story.decorated import of_a_caller, other_calls
 from backsight.story.enabling import computing, enabled
 from backsight.story.fixes import removed
@@ -75,13 +67,7 @@ class Mend(NamedTuple):
     scores: tuple[str, ...] = ()
 
 
-def fix(
-    cut: CutOff,
-    loss: str,
-    further: Sequence[CutOff] = (),
-    *,
-    derivative: Place | None = None,
-) -> str:
+def fix(cut: CutOff, loss: str, further: Sequence[CutOff] = (), *, derivative: Place | None = None) -> str:
     """Return the fix for what ends a gradient's way; never `loss.requires_grad_()`.
 
     further: what else ends it on the same way. derivative: the statement that asks autograd.grad, which evaluation may
@@ -112,10 +98,9 @@ def fix(
             edit = enabled(computing(body, asking), body) if body and asking else "enable gradients for the derivative"
             why = f"{edit}: a derivative needs a graph even when nothing is trained."
         else:
-            above = "@torch.enable_grad()"
-            edit = f"put `{above}` above line {trains.line}{put(above, 'above', trains)}" if trains else ""
+            edit = put_at("@torch.enable_grad()", "above", trains) if trains else ""
             why = f"{edit}: what runs backward needs a graph. {silenced(loss)}"
-        return f"{other}{why}" if other else f"{why[0].upper()}{why[1:]}"
+        return f"{other}{why}" if other else sentence(why)
     mend = mended(cut, *further)
     return f"{mend.edit}{mend.why} {silenced(loss)}"
 
@@ -158,8 +143,7 @@ def _together(parts: list[str]) -> list[str]:
 
 def _stacked(copied: CutOff) -> str:
     """The call that joins tensors where numbers were copied: `torch.stack([s.loss for s in steps])`."""
-    names = operands(copied.section, copied.cut)
-    node = node_of(copied.section, copied.cut)
+    names, node = copied.operands, copied.node
     given = node.args[0] if isinstance(node, ast.Call) and node.args else None
     shapes = [shape_of(copied.section.value(each)) for each in names]
     join = "cat" if shapes and all(each is not None and len(each) == 1 for each in shapes) else "stack"
@@ -183,7 +167,7 @@ def silenced(loss: str) -> str:
 def _mended(cut: CutOff, further: Sequence[CutOff] = ()) -> Mend:
     if cut.cut.kind == "no_grad":
         return _of_decorator(cut) if cut.cut.place.text.startswith("@") and not _is_alone(cut) else Mend(_of_block(cut))
-    operand = cut.held if cut.operand else next(iter(operands(cut.section, cut.cut)), "") or "the values"
+    operand = cut.held if cut.operand else next(iter(cut.operands), "") or "the values"
     function = _function(cut.cut.expression)
     if cut.cut.kind == "number" and function in _NUMPY:
         return _of_array(cut, operand, further)
@@ -197,7 +181,7 @@ def _of_index(cut: CutOff, operand: str, function: str) -> Mend:
     spread, lines = _of_classes(cut, function)
     written = _one_hot(cut) or spread or _cross_entropy(cut, operand) or of_second_class(cut)
     alike = (each for each in cut.beside if _function(each.cut.expression) == function)
-    others = (each.held or next(iter(operands(each.section, each.cut)), "") for each in alike)
+    others = (each.held or next(iter(each.operands), "") for each in alike)
     every = list(dict.fromkeys([operand, *filter(None, others)]))
     if written:
         return Mend(written, lines=lines)
@@ -236,7 +220,7 @@ def _of_copy(cut: CutOff, operand: str, function: str) -> Mend:
         return Mend(written or f"Replace {expression} with {joined}", why)
     if whole := in_one_piece(cut):
         return Mend(whole, ": it keeps its graph.")
-    node = node_of(cut.section, cut.cut)
+    node = cut.node
     if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.List | ast.Tuple | ast.ListComp):
         return Mend(written or f"Write {joined} there", why)
     return Mend(
@@ -255,23 +239,12 @@ def _of_rounding(cut: CutOff, operand: str, function: str) -> Mend:
 def _of_gradient(cut: CutOff, operand: str, function: str) -> Mend:
     why = ", so that this gradient has its own graph."
     if (call := asked(cut)) is not None:
-        line = f"on line {call.place.line}"
-        return Mend(
-            f"O{line[1:]}, write `{call.mended}`{write(call.place, call.mended)}"
-            if call.mended
-            else f"Pass {call.wanted} to {call.text} {line}",
-            why,
-        )
-    body, node = cut.section.body, node_of(cut.section, cut.cut)
-    statement = statement_at(body, *cut.cut.place.position)
+        written = sentence(on_line(call.place, call.mended))
+        return Mend(written or f"Pass {call.wanted} to {call.text} on line {call.place.line}", why)
+    body, place, node, statement = cut.section.body, cut.cut.place, cut.node, cut.statement
     new = with_flag(body, statement, node, "create_graph") if statement and isinstance(node, ast.Call) else ""
-    line = f"on line {cut.cut.place.line}"
-    return Mend(
-        f"O{line[1:]}, write `{new}`{write(cut.cut.place, new)}"
-        if new
-        else f"Pass create_graph=True where the gradient is computed {line}",
-        why,
-    )
+    written = sentence(on_line(place, new))
+    return Mend(written or f"Pass create_graph=True where the gradient is computed on line {place.line}", why)
 
 
 def of_positions(every: Sequence[str]) -> str:
@@ -281,10 +254,8 @@ def of_positions(every: Sequence[str]) -> str:
 
 
 def _one_hot(suspect: CutOff) -> str:
-    """Where the classes are spread out again in the same statement, `pred = one_hot(probs.argmax(1), n)`: their
-    probabilities instead."""
-    body = suspect.section.body
-    made, cut = statement_at(body, *suspect.cut.place.position), node_of(suspect.section, suspect.cut)
+    """The probabilities, where the same statement spreads classes out again, `one_hot(probs.argmax(1), n)`."""
+    body, made, cut = suspect.section.body, suspect.statement, suspect.node
     calls = [each for each in calls_in(made) if "one_hot" in callee(each)[1].lower()]
     if cut is None or not isinstance(made, ast.Assign) or not any(cut in ast.walk(each) for each in calls):
         return ""
@@ -310,8 +281,7 @@ _MOVING = ("permute", "movedim", "moveaxis", "transpose")
 def _cross_entropy(suspect: CutOff, operand: str) -> str:
     """The loss as cross entropy of the scores, where a variable holds them and the classes of each row."""
     section, body = suspect.section, suspect.section.body
-    made, scores = statement_at(body, *suspect.cut.place.position), section.value(operand)
-    names = bound(made) if made is not None else set()
+    names, scores = bound(suspect.statement), section.value(operand)
     goal, end = next(iter(section.goals), ("", 0))
     leading, losses = {goal, *ancestors(body, goal, end)}, assignments(body, goal, before=end)
     for each in statements(body.node) if is_tensor(scores) and len(shape_of(scores) or ()) > 1 else ():
@@ -343,8 +313,7 @@ def _compared(statement: ast.stmt) -> Iterator[list[ast.expr]]:
 
 
 def _of_classes(suspect: CutOff, function: str) -> tuple[str, tuple[int, ...]]:
-    """Where classes that were picked are spread out again, by one_hot or compared with each: their probabilities
-    instead, as a soft score of overlap has them; empty where nothing spreads them."""
+    """The probabilities instead, where picked classes are spread out again below: by one_hot, or compared with each."""
     body, line = suspect.section.body, suspect.cut.place.line
     made = statement_at(body, line)
     call = made.value if isinstance(made, ast.Assign) and isinstance(made.value, ast.Call) else None
@@ -396,8 +365,8 @@ _NUMPY = ("numpy", "array", "asarray")
 
 def _of_number(cut: CutOff, operand: str, function: str) -> Mend:
     written = kept(cut.section.body, cut.cuts)
-    node, every = node_of(cut.section, cut.cut), calls_in(statement_at(cut.section.body, *cut.cut.place.position))
-    copied = any(each.args[:1] == [node] and (rule := rule_of(each)) and rule.kind == "copy" for each in every)
+    every = calls_in(cut.statement)
+    copied = any(each.args[:1] == [cut.node] and (rule := rule_of(each)) and rule.kind == "copy" for each in every)
     if function == "tolist" and not copied and "torch.stack" not in written:
         return Mend(
             f"Use {operand} itself, without .tolist(), and compute in PyTorch: torch.sqrt(x) instead of math.sqrt(x), "
@@ -431,7 +400,7 @@ def _of_decorator(cut: CutOff) -> Mend:
     expression, name = cut.cut.expression, cut.section.body.name
     if (given := of_a_caller(cut)) is not None:
         new = f"with torch.enable_grad(): {given.text}"
-        return Mend(f"On line {given.line}, write `{new}`{write(given, new)}", f"; the rest keeps @{expression}.")
+        return Mend(sentence(on_line(given, new)), f"; the rest keeps @{expression}.")
     others = other_calls(cut, name, expression)
     why = "." if others else "; it belongs on functions that only evaluate."
     return Mend(f"Remove @{expression} from {name}{remove(cut.cut.place)}{others}", why)
@@ -441,11 +410,11 @@ def _of_block(cut: CutOff) -> str:
     expression = cut.cut.expression
     drawn = parsed(expression) if _is_alone(cut) else None
     if isinstance(drawn, ast.Call) and callee(drawn)[1] == "sample":
-        body, statement = cut.section.body, statement_at(cut.section.body, *cut.cut.place.position)
-        names = (n.func for n in calls_in(statement) if ast.unparse(n) == ast.unparse(drawn))
+        body = cut.section.body
+        names = (n.func for n in calls_in(cut.statement) if ast.unparse(n) == ast.unparse(drawn))
         new = {each: f"{body.text(each).removesuffix('sample')}rsample" for each in names}
-        line = rewritten(body, statement, new) if statement is not None and new else ""
-        how = f": {on_line(cut.cut.place, line)}" if line else ""
+        line = on_line_with(body, cut.statement, new) if new else ""
+        how = f": {line}" if line else ""
         return f"Draw with rsample(), where the distribution has it, as sample() disables gradients{how}"
     if _is_alone(cut):
         return (
@@ -470,14 +439,14 @@ def _of_block(cut: CutOff) -> str:
         )
     body, place = cut.section.body, cut.cut.place
     every, direct = unrecorded(cut.section, cut.cut), _direct(cut)
-    inside = [each for each in direct if any(_holds(each, at.line) for at in ran)]
+    inside = [each for each in direct if any(covers(each, at.line) for at in ran)]
     places = [body.place(each) for each in inside] or ran
     texts = listed([f"`{each.text}`" for each in places], 2)
     held = [each for each in direct if not isinstance(each, ast.Expr)]
     if held and held[0].lineno == places[0].line:  # to end the block before it would leave an empty one
-        rest = [each for each in every if not any(_holds(top, each.lineno) for top in inside)]
+        rest = [each for each in every if not any(covers(top, each.lineno) for top in inside)]
         made = {name for each in every if each not in rest for name in bound(each)}
-        if not any(isinstance(each, ast.AugAssign) for each in rest) and (not rest or made & _read_by(rest)):
+        if not any(isinstance(each, ast.AugAssign) for each in rest) and (not rest or made & names_read(*rest)):
             return _lifted(cut)
         lines = f"Move line{'s' * (len(places) > 1)} {listed([str(each.line) for each in places])}, {texts}"
         return f"{lines}, above line {place.line}, dedented one level{move(places, 'above', place)}"
@@ -495,21 +464,20 @@ def _lifted(cut: CutOff) -> str:
     items = [each for each in items if body.text(each.context_expr) != cut.cut.expression]
     if block is not None and (others := [each for each in items if grad_mode(each.context_expr) is None]):
         head = ast.unparse(ast.copy_location(ast.With(items=others, body=[], type_comment=None), block))
-        return f"On line {place.line}, write `{head}`{write(place, head)}"
+        return sentence(on_line(place, head))
     return f"Remove line {place.line}, `{place.text}`, and dedent the lines inside it{unwrap(place)}"
 
 
 def _direct(cut: CutOff) -> list[ast.stmt]:
     """The statements of a block that records nothing, without those in blocks of their own inside."""
     every = unrecorded(cut.section, cut.cut)
-    return [each for each in every if not any(_holds(other, each.lineno) for other in every if other is not each)]
+    return [each for each in every if not any(covers(other, each.lineno) for other in every if other is not each)]
 
 
 def _outside(cut: CutOff, what: Place) -> str:
-    """The edit that takes a statement out of a block where it is all of it, comes last, or first and nothing else there
-    is computed from it."""
+    """The edit that takes a statement out of a block: all of it, the last, or a first that nothing there is made of."""
     place, direct, at = cut.cut.place, _direct(cut), cut.section.body.place
-    here = [each for each in direct if place.line < each.lineno and _holds(each, what.line)]
+    here = [each for each in direct if place.line < each.lineno and covers(each, what.line)]
     if not here or what.file != place.file:
         return ""
     if len(direct) == 1:
@@ -520,19 +488,11 @@ def _outside(cut: CutOff, what: Place) -> str:
 
 def _goes_on(cut: CutOff, what: Place) -> bool:
     """Whether something else in a block is computed from what one of its statements gives."""
-    top = [each for each in _direct(cut) if _holds(each, what.line)]
+    top = [each for each in _direct(cut) if covers(each, what.line)]
     every = unrecorded(cut.section, cut.cut)
-    inside = [each for each in every if any(_holds(one, each.lineno) for one in top)]
+    inside = [each for each in every if any(covers(one, each.lineno) for one in top)]
     made = {name for each in inside for name in bound(each)}
-    return bool(made & _read_by([each for each in every if each not in inside]))
-
-
-def _holds(statement: ast.stmt, line: int) -> bool:
-    return statement.lineno <= line <= (statement.end_lineno or statement.lineno)
-
-
-def _read_by(found: list[ast.stmt]) -> set[str]:
-    return {use.name for each in found for use in uses(each) if not use.binds}
+    return bool(made & names_read(*(each for each in every if each not in inside)))
 
 
 def _without(cut: CutOff, written: str) -> str:

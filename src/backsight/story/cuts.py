@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import NamedTuple
 
 import numpy
 import torch
 
 from backsight.source import Cut, Place, statement_at
-from backsight.source.bindings import uses
+from backsight.source.bindings import names_read, uses
 from backsight.source.body import (
     SCOPES,
     Body,
@@ -23,17 +24,21 @@ from backsight.source.body import (
     body_around,
     callee,
     calls_in,
+    covers,
     dotted,
     expressions,
     given_to,
+    is_constant,
+    keyword,
     statements,
 )
 from backsight.source.cut_rules import Kind, carriers, rule_of
+from backsight.source.rewriting import rewritten, with_flag
 from backsight.story.behind import Read, Way, comes_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_leaf, needs_gradient
 from backsight.story.modes import Disabled, disabled_by, enabled_within, in_force, is_sure
-from backsight.story.sections import Section, followed, section_of
+from backsight.story.sections import Section, followed, function_called, section_of
 from backsight.story.trained import Trained
 from backsight.tape import Graph
 from backsight.tracing import Line, Severed, current, met
@@ -85,6 +90,19 @@ class CutOff:
         return (self.cut.place.file, self.cut.place.line) == (place.file, place.line)
 
     @property
+    def statement(self) -> ast.stmt | None:
+        return statement_at(self.section.body, *self.cut.place.position)
+
+    @property
+    def node(self) -> ast.expr | None:
+        """The expression that cuts, in the syntax tree."""
+        return node_of(self.section, self.cut)
+
+    @property
+    def operands(self) -> list[str]:
+        return operands(self.section, self.cut)
+
+    @property
     def cuts(self) -> tuple[Cut, ...]:
         """All that the statement cuts off."""
         return (self.cut, *(each.cut for each in self.beside))
@@ -116,7 +134,7 @@ class CutOff:
                 if not _updates(self.section, each)
             )
             return [(body.text(each), each.lineno) for each in inside if isinstance(each, ast.expr)]
-        node = node_of(self.section, self.cut)
+        node = self.node
         parts = [each for each, _ in carriers(node)] if node is not None else []
         if isinstance(node, ast.Compare):
             parts = [node.left, *node.comparators]
@@ -128,10 +146,7 @@ class CutOff:
 
 
 def cuts(
-    failure: Failure,
-    trained: Trained,
-    of: Sequence[torch.Tensor] = (),
-    starts: Sequence[Section] = (),
+    failure: Failure, trained: Trained, of: Sequence[torch.Tensor] = (), starts: Sequence[Section] = ()
 ) -> list[CutOff]:
     """Return every place that may have cut a tensor off, the nearest first, as frames and source text show it.
 
@@ -163,17 +178,17 @@ def cuts(
     every = [each for each in found.values() if not of or comes_of(failure, each.behind, each.read, of)]
     met = {cut for each in every for cut in each.before}  # on the way to those
     every = [each for each in found.values() if each in every or each.cut in met]
-    every = [_without(each, spread) for each in every if each.cut not in spread]
+    every = [
+        replace(each, before=tuple(one for one in each.before if one not in spread))
+        for each in every
+        if each.cut not in spread
+    ]
     return _beside([replace(each, arrives=each.cut in arrived or _is_last(each)) for each in every])
 
 
 def _is_last(cut: CutOff) -> bool:
     """Whether what it cuts off is known to have a gradient; of a block, whether what it ran is running still."""
     return cut.verdict is True and (cut.cut.kind != "no_grad" or _covers_level(cut.section, cut.cut))
-
-
-def _without(cut: CutOff, others: Collection[Cut]) -> CutOff:
-    return replace(cut, before=tuple(each for each in cut.before if each not in others))
 
 
 _LEFT_OUT = ("detach", "number")
@@ -283,10 +298,7 @@ def _taken(section: Section, node: ast.expr | None) -> dict[str, list[object]]:
 
 
 def _carries(section: Section, name: str, trained: Trained) -> bool | None:
-    """Whether a gradient goes into a name; what a file, a setting or NumPy gave never had a history.
-
-    A number may have been a tensor before: one that the function was given, or that `.item()` made.
-    """
+    """Whether a gradient goes into a name: into no number, unless `.item()` may have made it of a tensor given."""
     value = section.value(name)
     carries = trained.carries(value)
     if carries is None and isinstance(value, _PLAIN) and section.level is not None:
@@ -296,8 +308,7 @@ def _carries(section: Section, name: str, trained: Trained) -> bool | None:
 
 
 def _first_within(section: Section, cut: Cut) -> Cut:
-    """Of `torch.tensor(x.item())` and `one_hot(x.argmax(1))`, which only take over what is lost already, the part that
-    loses it: `x.item()`."""
+    """Of `torch.tensor(x.item())`, which only takes over what is lost, the part that loses it: `x.item()`."""
     node = node_of(section, cut) if cut.kind in ("copy", "integer") else None
     for inner in ast.walk(node) if node is not None else ():
         rule = rule_of(inner) if isinstance(inner, ast.expr) and inner is not node else None
@@ -328,15 +339,12 @@ def operands(section: Section, cut: Cut) -> list[str]:
 
 
 def _read(section: Section, node: ast.AST) -> list[str]:
-    names = list(dict.fromkeys(use.name for use in uses(node) if not use.binds))
+    names = list(names_read(node))
     longest = [name for name in names if not any(other.startswith(f"{name}.") for other in names)]
     found = dict.fromkeys(_known_part(section, name) for name in longest)
-    return [name for name in found if not isinstance(section.value(name), _NOT_DATA) and not _is_builtin(section, name)]
-
-
-def _is_builtin(section: Section, name: str) -> bool:
-    """Whether a name that nothing is assigned to is one of Python's own: `sorted`."""
-    return name in vars(builtins) and section.value(name) is None
+    held = {name: section.value(name) for name in found}
+    data = {name: value for name, value in held.items() if not isinstance(value, _NOT_DATA)}
+    return [name for name, value in data.items() if value is not None or name not in vars(builtins)]
 
 
 def _known_part(section: Section, name: str) -> str:
@@ -408,7 +416,7 @@ def _covers_level(section: Section, cut: Cut) -> bool:
     line = section.level.line if section.level is not None else -1
     if enabled_within(section.body, line, cut.place):
         return False
-    return any(each.lineno <= line <= (each.end_lineno or each.lineno) for each in unrecorded(section, cut))
+    return any(covers(each, line) for each in unrecorded(section, cut))
 
 
 def met_in(graph: Graph, tensors: Sequence[torch.Tensor]) -> Iterator[tuple[CutOff, Place]]:
@@ -442,15 +450,12 @@ def seen(root: torch.Tensor | None) -> tuple[list[CutOff], frozenset[tuple[str, 
     watch = current()
     if watch is None or root is None:
         return [], frozenset()
-    every = [each for each in watch.severed(root) if each.line and not _takes_only_shapes(each)]
+    lined = (each for each in watch.severed(root) if each.line)
+    every = [each for each in lined if each.op not in _ONLY_SHAPES or each.by == "integer"]
     departures = () if any(each.by != "detach" for each in every) else watch.departures
     lines = (each.line for each in (*every, *departures) if each.line)
     found = [as_seen(each, each.line) for each in every if each.line]
     return _beside(found), frozenset((at.file, at.line) for at in lines)
-
-
-def _takes_only_shapes(cut: Severed) -> bool:
-    return cut.op in _ONLY_SHAPES and cut.by != "integer"
 
 
 def as_seen(cut: Severed, line: Line) -> CutOff:
@@ -488,10 +493,45 @@ def _kind_and_why(cut: Severed) -> tuple[Kind, str]:
         case "rewrapped":
             return "copy", f"copies the values of {what} into a new tensor, without a graph"
         case "derivative":
-            return (
-                "gradient",
-                f"returns the derivative of {what} without create_graph=True, so it has no graph",
-            )
+            return ("gradient", f"returns the derivative of {what} without create_graph=True, so it has no graph")
         case "not differentiable":
             return "rounding", f"has no gradient with respect to {what} ({cut.op})"
     return "number" if cut.by in ("item", "numpy") else "detach", f"detaches {what}"
+
+
+class Asked(NamedTuple):
+    """The call that asked for gradients without a graph.
+
+    text: the call, as the program writes it.
+    does: what it says of the graph: `leaves keep at its default, False`.
+    mended: its statement, asking for a graph; empty where that is too long.
+    wanted: what it must pass: `keep=True`.
+    """
+
+    place: Place
+    text: str
+    does: str
+    mended: str
+    wanted: str
+
+
+def asked(cut: CutOff) -> Asked | None:
+    """Return the call that left out the graph of a gradient, where a parameter of its function decides on it."""
+    caller, call, node = cut.section.caller, cut.section.call, cut.node
+    name = dotted(keyword(node, "create_graph")) if isinstance(node, ast.Call) else None
+    if cut.cut.kind != "gradient" or caller is None or call is None or name is None:
+        return None
+    function, _ = function_called(caller, call)
+    statement, code = statement_at(caller.body, call.lineno, call.col_offset), getattr(function, "__code__", None)
+    if statement is None or code is None or name not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+        return None
+    given = cut.section.given.get(name)
+    defaults = dict(zip(code.co_varnames[: code.co_argcount][::-1], (function.__defaults__ or ())[::-1], strict=False))
+    default = {**defaults, **(function.__kwdefaults__ or {})}.get(name)
+    if is_constant(given, True) or (given is None and default is not False):
+        return None
+    text, wanted = caller.body.text(call), f"{name}=True"
+    does = f"passes {caller.body.text(given)} as {name}" if given else f"leaves {name} at its default, False"
+    changed = rewritten(caller.body, statement, {given: "True"}) if given is not None else ""
+    mended = changed or with_flag(caller.body, statement, call, name)
+    return Asked(caller.body.place(statement), text, does, mended, wanted)

@@ -62,17 +62,15 @@ _OFF = ("no_grad", "inference_mode")
 
 
 def _is_target(body: Body, statement: ast.stmt, trained: Place) -> bool:
-    """Whether a loss of the same function is computed with the result of a statement as its target, and with that of
-    the trained call as what it compares with it."""
+    """Whether a loss takes the result of a statement as its target, and compares that of the trained call with it."""
     if not any(each.lineno == trained.line for each in statements(body.node)):
         return False
     for each in statements(body.node):
         for node in calls_in(each):
             pair = node.args[:2] if _LOSS.search(callee(node)[1]) else []
             if len(pair) == 2 and _comes_from(body, pair[1], each, statement.lineno):
-                return _comes_from(body, pair[0], each, trained.line) and not _comes_from(
-                    body, pair[0], each, statement.lineno
-                )
+                other = _comes_from(body, pair[0], each, statement.lineno)
+                return not other and _comes_from(body, pair[0], each, trained.line)
     return any(_TARGET.search(name) for name in bound(statement))
 
 

@@ -10,8 +10,8 @@ import torch
 
 from backsight.source import Body, receiver_of_backward
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, uses
-from backsight.source.body import blocks, callee, calls_in, keyword, statements
+from backsight.source.bindings import bound, names_read, uses
+from backsight.source.body import blocks, callee, calls_in, is_compound, keyword, statements
 from backsight.source.edits import wrap, write
 from backsight.source.imports import is_gradient_call
 from backsight.story.failure import Failure, Level
@@ -45,7 +45,7 @@ def enabled(lines: list[ast.stmt], body: Body) -> str:
     """Say how statements that follow each other run with gradients enabled, without a full stop."""
     first, last = lines[0], lines[-1]
     text, end = body.text(first), last.end_lineno or last.lineno
-    if first.lineno == end and not any(True for _ in blocks(first)) and "…" not in text:
+    if first.lineno == end and not is_compound(first) and "…" not in text:
         new = f"with torch.enable_grad(): {text}"
         return f"on line {end}, write `{new}`{write(body.place(first), new)}"
     where, under = (
@@ -74,7 +74,7 @@ def _asked(statement: ast.stmt) -> set[str]:
     """The names of what a statement asks the gradient for."""
     calls = [node for node in calls_in(statement) if is_gradient_call(node)]
     given = next((call.args[1] if len(call.args) > 1 else keyword(call, "inputs") for call in calls), None)
-    return {use.name for use in uses(given) if not use.binds} if given is not None else set()
+    return {*names_read(given)}
 
 
 def _before(body: Body, statement: ast.stmt) -> list[ast.stmt]:

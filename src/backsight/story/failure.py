@@ -13,7 +13,7 @@ import torch
 
 from backsight.naming.frames import frame_namespace, is_function, locals_of
 from backsight.naming.plain import class_dict, is_class, mro, namespace
-from backsight.naming.roots import is_ours, is_user
+from backsight.naming.roots import is_ours, is_user, is_user_class
 from backsight.source import Body, Place, function_at, receiver_of_backward, statement_at
 from backsight.source.body import calls_in, column_at, column_of, end_of, is_shared
 from backsight.tape import ENGINE_CALLS, no_torch_function, tensors_in
@@ -223,6 +223,11 @@ def method(cls: type, name: str) -> Any:
             found = found.__func__ if type(found) in (staticmethod, classmethod) else found
             return found if type(found).__name__ == "function" else None
     return None
+
+
+def is_users(cls: type) -> bool:
+    """Whether a class is the program's own."""
+    return is_user_class(class_dict(cls).get("__module__"))
 
 
 def _of_class(cls: type, attribute: str) -> object:

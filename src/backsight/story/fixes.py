@@ -8,33 +8,41 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from backsight.naming.plain import class_dict
-from backsight.naming.roots import is_user_class
-from backsight.source import Place, assignments, backward_roots, loop_facts, only, parsed, read_at, statement_at
-from backsight.source.bindings import bound, spots, uses
+from backsight.source import (
+    Place,
+    assignments,
+    backward_roots,
+    calls_of,
+    loop_facts,
+    only,
+    parsed,
+    read_at,
+    statement_at,
+)
+from backsight.source.bindings import arms_of, bound, names_read, reads, spots
 from backsight.source.body import (
     LOOPS,
     Body,
+    begins,
     blocks,
-    body_around,
     callee,
     calls_in,
+    covers,
     dotted,
-    expressions,
-    functions,
     is_constant,
     keyword,
     statements,
 )
-from backsight.source.edits import Edit, change, instead, lines_of, move, put, remove, unwrap, write
+from backsight.source.edits import Edit, change, instead, lines_of, move, on_line, put, remove, unwrap, write
 from backsight.source.keeping import early_return
-from backsight.source.out_of_place import OPERATORS, arguments, out_of_place
+from backsight.source.out_of_place import OPERATORS, arguments, out_of_place, written_out
 from backsight.source.rewriting import rewritten_line
 from backsight.story.changes import Changed, shared_at, stale, works_in_place
 from backsight.story.copies import above, entry_anew, is_entry, is_only_given, read_from_copies, saved_copy, spelled
+from backsight.story.failure import is_users
 from backsight.story.files import made_in_place
 from backsight.story.memory import needs_gradient, storage_of
-from backsight.story.parts import fills, fills_in_order, in_a_list, reads
+from backsight.story.parts import fills, fills_in_order, in_a_list
 from backsight.story.sections import results_of
 from backsight.story.subject import Subject
 from backsight.tape import modules_in
@@ -169,7 +177,7 @@ def without_working_in_place(subject: Subject, kind: str, path: str) -> str:
     places = made_in_place(subject.failure, kind, held.get(owner), attribute)
     where = f": {places[0]}, {places[0].text}{not_in_place(places[0])}" if len(places) == 1 else ""
     cls = type(held.get(owner))
-    owners = [at for at, each in every if type(each) is cls and at != owner] if _is_users(cls) else []
+    owners = [at for at, each in every if type(each) is cls and at != owner] if is_users(cls) else []
     alike = [f"{at}.{attribute}" for at in owners if works_in_place(held.get(f"{at}.{attribute}"))]
     also = f" The same applies to {', '.join(alike[:3])}{' and others' if len(alike) > 3 else ''}." if alike else ""
     return f"Create that {kind} without inplace=True{where}.{also}"
@@ -177,10 +185,11 @@ def without_working_in_place(subject: Subject, kind: str, path: str) -> str:
 
 def not_in_place(place: Place) -> Edit | str:
     """What makes the call at a place create a module that leaves its input alone; empty where it goes over lines."""
-    body, calls = body_around(place.file, place.line), list[ast.Call]()
-    for each in statements(body.node) if body is not None else ():
-        calls += [call for call in calls_in(each) if (call.lineno, call.col_offset) == place.position]
-    call = next((each for each in calls if body is not None and body.text(each) == place.text), None)
+    body, _ = read_at(place)
+    calls = (call for each in (statements(body.node) if body is not None else ()) for call in calls_in(each))
+    call = next(
+        (each for each in calls if begins(each) == place.position and body and body.text(each) == place.text), None
+    )
     if body is None or call is None or "…" in place.text:
         return ""
     given = [*call.args]
@@ -190,10 +199,6 @@ def not_in_place(place: Place) -> Edit | str:
     new = f"{body.text(call.func)}({', '.join(arguments(body, alone, but='inplace'))})"
     line = rewritten_line(body, call, new)
     return change(place, body.lines[place.line - 1].strip(), line) if line else ""
-
-
-def _is_users(cls: type) -> bool:
-    return is_user_class(class_dict(cls).get("__module__"))
 
 
 def _later(subject: Subject, changed: Changed) -> str:
@@ -221,7 +226,7 @@ def _block(subject: Subject, changed: Changed) -> tuple[str, Place]:
     level, first = subject.failure.user, changed.before
     body = level.body if level is not None else None
     arms = next((e.arms for e in (spots(body.node) if body else ()) if body and body.place(e.node) == first), ())
-    inside = [arm for arm, _ in arms if level and not arm.lineno <= level.line <= (arm.end_lineno or 0)]
+    inside = [arm for arm, _ in arms if level and not covers(arm, level.line)]
     if body is None or not inside or isinstance(inside[0], LOOPS):
         return f"line {first.line}, `{first.text}`", first
     text = f"lines {inside[0].lineno} to {inside[0].end_lineno}, the block around `{first.text}`"
@@ -240,8 +245,7 @@ def _of_one(subject: Subject, changed: Changed, weight: str, block: Place) -> st
 
 
 def _state(subject: Subject, changed: Changed) -> str:
-    """The attribute that holds a tensor without history, a buffer or a running statistic, all or a part of which is
-    changed; empty if it is none."""
+    """The attribute of which a buffer or a running statistic, without history, is changed; empty if it is none."""
     node = parsed(changed.name)
     while isinstance(node, ast.Subscript) and not is_entry(changed, node):
         node = node.value
@@ -260,10 +264,10 @@ def _written_anew(changed: Changed, subject: Subject) -> str | None:
     statement = statement_at(body, *changed.place.position)
     fixed, out = without_inplace(text), _OUT.search(text)
     if fixed:
-        return f"Remove inplace=True: {fixed}{_instead(body, statement, fixed)}"
+        return f"Remove inplace=True: {fixed}{instead(body, statement, fixed)}"
     if out and isinstance(statement, ast.Expr):
         made = f"{out[1]} = {_OUT.sub('', text)}"
-        return f"Write {made}{_instead(body, statement, made)}: that creates a new tensor."
+        return f"Write {made}{instead(body, statement, made)}: that creates a new tensor."
     if body is None or statement is None or (changed.scene and changed.scene.call and "." not in name):
         return None
     if fills(statement, name) and loop_facts(body, changed.place.line) is not None:
@@ -273,20 +277,12 @@ def _written_anew(changed: Changed, subject: Subject) -> str | None:
     if reads_itself(statement, name):
         return _from_copy(body, name, _saved_as_result(subject))
     if new := out_of_place(body, statement.lineno, statement.col_offset):
-        edit = _instead(body, statement, new)
+        edit = instead(body, statement, new)
         return f"Write {new}{edit}: that creates a new tensor and leaves the saved one unchanged."
     if isinstance(statement, ast.AugAssign) and type(statement.op) in OPERATORS and is_entry(changed, statement.target):
-        value = body.text(statement.value)
-        value = f"({value})" if isinstance(statement.value, ast.BinOp | ast.IfExp | ast.Compare) else value
-        target = body.text(statement.target)
-        new = f"{target} = {target} {OPERATORS[type(statement.op)]} {value}"
-        return f"Assign a new tensor: {new}{_instead(body, statement, new)}."
+        new = written_out(body, statement)
+        return f"Assign a new tensor: {new}{instead(body, statement, new)}."
     return _expression_anew(changed)
-
-
-def _instead(body: Body | None, statement: ast.stmt | None, code: str) -> Edit | str:
-    """What writes a code in place of a statement; nothing for one that is shortened."""
-    return instead(body, statement, code) if body is not None and statement is not None and "…" not in code else ""
 
 
 def _same_part(body: Body, statement: ast.stmt, name: str) -> str | None:
@@ -296,11 +292,6 @@ def _same_part(body: Body, statement: ast.stmt, name: str) -> str | None:
     written = [ast.unparse(each).replace(f"{name}[", "new[", 1) for each in statement.targets]
     new = [f"new = {name}.clone()", f"{' = '.join(written)} = {ast.unparse(statement.value)}", f"{name} = new"]
     value, edit = body.text(statement.value), instead(body, statement, "\n".join(new))
-    if value.endswith("…"):
-        return (
-            f"Write into a copy that becomes the next {name}: new = {name}.clone() above line {statement.lineno}, "
-            f"{' = '.join(written)} = ... there, and {name} = new below it{edit}."
-        )
     return (
         f"On line {statement.lineno}, write into a copy that becomes the next {name}: new = {name}.clone(); "
         f"{' = '.join(written)} = {value}; {name} = new{edit}."
@@ -335,10 +326,9 @@ def _from_copy(body: Body, name: str, as_result: bool) -> str:
     return f"Compute it from a copy: write {listed(texts)}.{first if as_result else ''}"
 
 
-def on_lines(new: Mapping[int, str], file: str = "") -> str:
+def on_lines(new: Mapping[int, str], file: str) -> str:
     """Say what to write on each line of a file: "on line 14, write `a = 1` and on line 15, write `b = 2`"."""
-    edits = {line: write(lines_of(file, line), code) if file else "" for line, code in new.items()}
-    return listed([f"on line {line}, write `{code}`{edits[line]}" for line, code in new.items()], len(new))
+    return listed([on_line(Place(file, line, ""), code) for line, code in new.items()], len(new))
 
 
 def first_statement(body: Body) -> Place | None:
@@ -373,7 +363,7 @@ def _all_anew(changes: Sequence[Changed]) -> str | None:
     if len(forms) > _MOST or not all(forms):
         return None
     found = [statement_at(body, *each.place.position) for body, each in zip(bodies, changes, strict=True)]
-    edits = [_instead(body, each, form or "") for body, each, form in zip(bodies, found, forms, strict=True)]
+    edits = [instead(body, each, form or "") for body, each, form in zip(bodies, found, forms, strict=True)]
     every = zip(forms, changes, edits, strict=True)
     lines = listed([f"`{form}` on line {each.place.line}{edit}" for form, each, edit in every])
     return f"Write {lines}: that creates new tensors and leaves the saved one unchanged."
@@ -389,7 +379,7 @@ def _expression_anew(changed: Changed) -> str | None:
             body = changed.scene.section.body if changed.scene else None
             statement = statement_at(body, *changed.place.position)
             if _is_of_hook(changed):
-                edit = _instead(body, statement, f"return {new}")
+                edit = instead(body, statement, f"return {new}")
                 return f"Return a new tensor from the hook: return {new}{edit}."
             if _is_thrown_away(statement, changed.segment):
                 return None
@@ -416,17 +406,11 @@ def _is_of_hook(changed: Changed) -> bool:
     name = body.name if body else ""
     if body is None or not name or not isinstance(statement, ast.Expr) or results_of(body):
         return False
-    calls = [node for each in functions(body.file) for node in _calls(each)]
     return any(
         callee(node)[1] in ("register_forward_hook", "register_forward_pre_hook")
         and any((dotted(each) or "").rpartition(".")[2] == name for each in node.args[:1])
-        for node in calls
+        for _, _, node in calls_of(body.file)
     )
-
-
-def _calls(body: Body) -> list[ast.Call]:
-    inside = (node for each in statements(body.node) for node in expressions(each))
-    return [node for node in inside if isinstance(node, ast.Call)]
 
 
 def every_time(body: Body, statement: ast.stmt, name: str, *, asking: bool = True) -> str:
@@ -440,13 +424,13 @@ def every_time(body: Body, statement: ast.stmt, name: str, *, asking: bool = Tru
         lines = f"line {first}" if first == last else f"lines {first} {'and' if last == first + 1 else 'to'} {last}"
         gone = remove(lines_of(body.file, *range(first, (last or first) + 1)))
         return f"remove {lines}, `{body.text(early)}`{' and its return' if first != last else ''}{gone}"
-    arms = next((each.arms for each in spots(body.node) if each.node is statement), ())
+    arms = arms_of(body, statement)
     around = next((each for each, label in reversed(arms) if isinstance(each, ast.If) and label == "body"), None)
     if around is None or around.orelse or not isinstance(statement, ast.Assign):
         return ""
-    inside = (each for each in statements(body.node) if around.lineno <= each.lineno <= (around.end_lineno or 0))
+    inside = (each for each in statements(body.node) if covers(around, each.lineno))
     kept = {name, *(each for other in inside for each in bound(other))}
-    asks = not asking or any(use.name in kept and not use.binds for use in uses(around.test))
+    asks = not asking or not kept.isdisjoint(names_read(around.test))
     if not asks or reads(statement.value, name):
         return ""
     if around.lineno == statement.lineno:
@@ -488,7 +472,7 @@ def _removal(*places: Place) -> tuple[str, str]:
 
 def _whole(body: Body, statement: ast.stmt, going: Sequence[ast.stmt | None]) -> ast.stmt | None:
     """A statement, or the block around it that is empty without those that go; None where one must keep a `pass`."""
-    arms = next((each.arms for each in spots(body.node) if each.node is statement), ())
+    arms = arms_of(body, statement)
     for around, label in reversed(arms):
         is_elif = label == "orelse" and isinstance(statement, ast.If) and statement.col_offset == around.col_offset
         if is_elif or any(each is not statement and each not in going for each in dict(blocks(around))[label]):

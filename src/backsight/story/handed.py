@@ -38,11 +38,7 @@ class Handed:
     def assigned(self) -> Place | None:
         """The statement of that function which gave the variable its value."""
         base = self.name.partition("[")[0]
-        return (
-            next(reversed(assignments(self.level.body, base, before=self.level.line)), None)
-            if self.level.body
-            else None
-        )
+        return next(reversed(assignments(self.level.body, base, before=self.level.line)), None)
 
     @property
     def made(self) -> Place | None:
@@ -65,8 +61,7 @@ def handed(failure: Failure, tensor: object) -> Handed | None:
 
 
 def _variable(level: Level, tensor: object) -> str:
-    """What the running statement says for a tensor; else the variable that holds it, or a small list, tuple or dict
-    with it."""
+    """What the running statement says for a tensor; else the variable, or small container, that holds it."""
     written = (dotted(node) for node in expressions(level.statement)) if level.statement else ()
     said = next((name for name in written if name and "." in name and level.value(name) is tensor), None)
     if said:

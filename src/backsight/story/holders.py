@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from backsight.naming import Name, requires_grad, search
-from backsight.naming.plain import class_dict, namespace
-from backsight.naming.roots import is_user_class
+from backsight.naming.plain import namespace
+from backsight.story.failure import is_users
 from backsight.story.memory import is_tensor
 from backsight.tape import Graph, Leaf, Node, capture, identity, no_torch_function, sequence_number, tensors_in
 from backsight.tape.saved import is_readable
+
+_Kind = TypeVar("_Kind")
 
 
 def made_in(graph: Graph, value: object) -> list[int]:
@@ -38,7 +40,7 @@ def _maker(tensor: torch.Tensor) -> Any:
 
 def results_of_object(value: Any) -> list[torch.Tensor]:
     """Return the results in a value; of an object of the user's, those that its attributes hold."""
-    if is_tensor(value) or not is_user_class(class_dict(type(value)).get("__module__")):
+    if is_tensor(value) or not is_users(type(value)):
         return results_in(value)
     parts = [*tuple.__iter__(value)] if issubclass(type(value), tuple) else [*(namespace(value) or {}).values()]
     return [each for part in parts for each in results_in(part)]
@@ -66,6 +68,13 @@ def results_held(frames: Sequence[FrameType]) -> list[tuple[torch.Tensor, Name]]
     with no_torch_function():
         held = [(t, name) for t, name in found if isinstance(t, torch.Tensor) and _maker(t) is not None]
     return [(t, name) for t, name in held if not name.path.endswith("._base")]
+
+
+def found_around(frames: Sequence[FrameType], kind: type[_Kind]) -> list[tuple[_Kind, str]]:
+    """Return every object of a kind that the program holds, with its path; `frames` are searched first."""
+    return [
+        (each, name.path) for each, name in search((), frames=frames, collect=(kind,)).found if isinstance(each, kind)
+    ]
 
 
 def attributes_held(frames: Sequence[FrameType]) -> Iterator[tuple[torch.Tensor, str]]:

@@ -11,12 +11,11 @@ from typing import Any
 import torch
 
 from backsight.naming.plain import namespace
-from backsight.source import Body, Cut, Place, cuts, function_at, only
+from backsight.source import Body, Cut, Place, cuts, function_at
 from backsight.source.bindings import assigned
-from backsight.source.body import callee, expressions, read_at, statements
+from backsight.source.body import callee, statements
 from backsight.source.definitions import FILLING
-from backsight.source.edits import put, write
-from backsight.source.rewriting import rewritten
+from backsight.source.edits import on_line
 from backsight.story.failure import function_of
 from backsight.story.fixes import removed
 from backsight.tape import modules_in
@@ -60,19 +59,9 @@ class Hook:
     @property
     def fix(self) -> str:
         """How it returns nothing, where it keeps what it returns; else what it may return. Without a full stop."""
-        value, line, body = self.returns.value, self.returns.lineno, self.body
-        if isinstance(value, ast.Call) and callee(value)[1] in FILLING:
-            text = ast.unparse(value)
-            if body.name == "<lambda>":
-                given = ast.unparse(body.node.args) if isinstance(body.node, ast.FunctionDef) else ""
-                look = f"def look({given}): {text}"
-                return (
-                    f"Let the hook return nothing: above line {line}, define `{look}`, and use look in place of the "
-                    f"lambda{self._looking(look)}"
-                )
-            return (
-                f"Let the hook return nothing: on line {line}, write `{text}`{write(self.place, text)}, without return"
-            )
+        value, body = self.returns.value, self.body
+        if isinstance(value, ast.Call) and callee(value)[1] in FILLING and body.name != "<lambda>":
+            return f"Let the hook return nothing: {on_line(self.place, ast.unparse(value))}, without return"
         kept = {ast.unparse(target) for each in statements(body.node) for target, _ in assigned(each)}
         if isinstance(value, ast.Attribute | ast.Subscript) and ast.unparse(value) in kept:
             return f"Let the hook return nothing: {removed(body.place(self.returns))}, `{body.text(self.returns)}`"
@@ -81,15 +70,6 @@ class Hook:
             f"If the hook is to look only, let it store {what} and return nothing. If it is to replace the "
             f"{self.replaces}, it must return it with its graph, without {what}"
         )
-
-    def _looking(self, look: str) -> str:
-        """The edits that define a function above a lambda, and name it there."""
-        body, statement = read_at(Place(self.body.file, self.returns.lineno, ""))
-        found = only(each for each in expressions(statement) if isinstance(each, ast.Lambda))
-        if body is None or statement is None or found is None:
-            return ""
-        new, place = rewritten(body, statement, {found: "look"}), body.place(statement)
-        return f"{put(look, 'above', place)}{write(place, new)}" if new else ""
 
 
 def hooks(models: Mapping[str, torch.nn.Module]) -> list[Hook]:

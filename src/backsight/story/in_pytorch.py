@@ -11,8 +11,8 @@ from typing import NamedTuple
 import torch
 
 from backsight.source import Body, Place, statement_at
-from backsight.source.bindings import bound, uses
-from backsight.source.body import blocks, callee, calls_in, dotted, statements
+from backsight.source.bindings import bound, names_read, uses
+from backsight.source.body import callee, calls_in, dotted, is_compound, statements
 from backsight.source.definitions import gathers
 from backsight.source.edits import write
 from backsight.source.imports import library, meaning
@@ -35,11 +35,7 @@ class Part(NamedTuple):
 
 
 def in_pytorch(
-    body: Body,
-    start: int,
-    converted: str,
-    arrays: Mapping[str, str] | None = None,
-    further: Sequence[Part] = (),
+    body: Body, start: int, converted: str, arrays: Mapping[str, str] | None = None, further: Sequence[Part] = ()
 ) -> str:
     """Return what to write from line `start` on, where a function computes with a converted tensor; empty where that
     is nothing, or too much.
@@ -90,7 +86,7 @@ def _rewritten(part: Part, edit: _InPyTorch) -> Iterator[tuple[ast.stmt, str]]:
     """Yield the statements of a part that are to be written otherwise, with what to write."""
     names, made = {*part.names, *(name for name, kind in edit.arrays.items() if kind == "several")}, set[str]()
     for each in statements(part.body.node):
-        reads = {use.name for use in uses(each) if not use.binds}
+        reads = names_read(each)
         converts = any(callee(call)[1] == "numpy" or edit.converts(call) for call in calls_in(each))
         if each.lineno < part.start:
             continue
@@ -100,7 +96,7 @@ def _rewritten(part: Part, edit: _InPyTorch) -> Iterator[tuple[ast.stmt, str]]:
             names |= made | _filled(each)
             edit.arrays = {name: kind for name, kind in edit.arrays.items() if name not in bound(each)}
             edit.unknown = []
-            new = ast.unparse(edit.visit(copy.deepcopy(each))) if not any(True for _ in blocks(each)) else ""
+            new = ast.unparse(edit.visit(copy.deepcopy(each))) if not is_compound(each) else ""
             if new and new != ast.unparse(each):
                 yield each, new
         edit.arrays |= dict.fromkeys(gathered, "several")

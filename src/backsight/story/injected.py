@@ -9,14 +9,14 @@ from dataclasses import dataclass
 
 import torch
 
-from backsight.naming.plain import mro
 from backsight.naming.roots import is_user_class
 from backsight.source import Place
 from backsight.source.bindings import stored_arguments
-from backsight.source.body import Body, callee, dotted, function_at, functions, statements
-from backsight.story.failure import Failure, method
+from backsight.source.body import Body, callee, dotted, functions, statements
+from backsight.story.failure import Failure
 from backsight.story.files import user_files
 from backsight.story.memory import is_module
+from backsight.story.sections import methods_of
 from backsight.tape import modules_in, registered
 
 
@@ -134,6 +134,5 @@ def _new(module: torch.nn.Module) -> tuple[str, ...]:
 
 def _given(module: torch.nn.Module) -> set[str]:
     """The attributes that a constructor assigns one of its parameters to: `self.base = base`."""
-    functions = (method(cls, "__init__") for cls in mro(type(module)) if is_user_class(cls.__module__))
-    bodies = (function_at(each.__code__) for each in functions if each is not None)
-    return {attribute for body in bodies if body for attribute, _ in stored_arguments(body)}
+    bodies = (body for body in methods_of(type(module)) if body.name == "__init__")
+    return {attribute for body in bodies for attribute, _ in stored_arguments(body)}

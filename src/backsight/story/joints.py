@@ -6,10 +6,10 @@ import ast
 from dataclasses import dataclass
 
 from backsight.naming.roots import is_user_class
-from backsight.source import Body, assignments, loop_facts, statement_at
+from backsight.source import Body, assignments, loop_facts, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import parameters_of, targets
-from backsight.source.body import body_around, callee, calls_in, expressions
+from backsight.source.body import callee, calls_in, expressions
 from backsight.story.case import Case
 from backsight.story.holders import below, made_in, needs_saved, node_of, results_held
 from backsight.tape import Node
@@ -53,11 +53,9 @@ def joint_of(case: Case) -> Joint | None:
 
 
 def _is_spared(case: Case, node: Node) -> bool:
-    """Whether the earlier backward did not go through what a node made: both stand in one function, whose text shows
-    that what it ran backward on is computed from something else."""
+    """Whether the earlier backward in the same function was on what is, by its text, computed from something else."""
     made, ran = case.watch.line_of(node) if case.watch else None, case.earlier.line if case.earlier else None
-    body = body_around(ran.file, ran.line) if ran is not None else None
-    inner = body_around(made.file, made.line) if made is not None else None
+    (body, _), (inner, _) = (read_at(line.place if line is not None else None) for line in (ran, made))
     if made is None or ran is None or body is None or inner is None or inner.node is not body.node:
         return False
     calls = [callee(each) for each in calls_in(statement_at(body, ran.line))]
@@ -147,7 +145,7 @@ def stored(joint: Joint) -> str:
 def assigned(joint: Joint) -> str:
     """The one thing to which a statement assigns what it made; empty if that is only a part of what it computes."""
     line = joint.made
-    body = body_around(line.file, line.line) if line else None
+    body, _ = read_at(line.place if line else None)
     statement = statement_at(body, line.line) if line else None
     if body is None or line is None or not isinstance(statement, ast.Assign):
         return ""

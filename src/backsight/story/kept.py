@@ -9,25 +9,14 @@ from dataclasses import replace
 
 import torch
 
-from backsight.source import (
-    Place,
-    lets_through,
-    loop_facts,
-    parsed,
-    read_at,
-    statement_at,
-)
+from backsight.source import Place, lets_through, loop_facts, parsed, read_at, statement_at
 from backsight.source.bindings import Use, uses
-from backsight.source.body import Body, body_around, callee, calls_in, dotted, statements
+from backsight.source.body import Body, callee, calls_in, dotted, statements
 from backsight.source.keeping import Keeping, decorator_that_keeps
 from backsight.story.carrier import WRITES, Carrier, Kind
 from backsight.story.case import Case, runs_first
 from backsight.story.failure import Level
-from backsight.story.holders import (
-    attributes_held,
-    made_in,
-    structure,
-)
+from backsight.story.holders import attributes_held, made_in, structure
 from backsight.story.joints import Joint, assigned, joint_of, passed_on, stored
 from backsight.story.memory import is_module
 from backsight.story.stores import Store, apart, default_of, emptied, first_read, held_as, spellings, stores
@@ -58,8 +47,7 @@ def by_object(case: Case) -> Iterator[Carrier]:
 
 
 def _joining(case: Case) -> list[str]:
-    """The attributes that hold results of this graph: of the modules in which it joins an older one, if any is, else
-    those that reach that, as what begins anew in each pass does not."""
+    """The attributes with results of this graph: of the modules at joints, else those that reach what is older."""
     every = [(tensor, apart(path)[0]) for tensor, path in attributes_held(case.failure.frames)]
     every = [(tensor, path) for tensor, path in every if held_as(case.failure, path.rpartition(".")[0]) is not None]
     every = [pair for pair in every if case.graph.shared(structure(pair[0])) and case.is_joint(pair[0])]
@@ -83,8 +71,7 @@ def _reaches(case: Case, tensor: torch.Tensor) -> bool:
 
 
 def _passed_between(case: Case, variable: str) -> tuple[Place, Place, bool] | None:
-    """Where functions read an attribute with its history, and where they, or another, assign it: rather where it is
-    computed from what it was; with whether a method of its owner's class does that."""
+    """Where functions read an attribute with its history, and assign it; whether a method of its owner does that."""
     running = {level.body.node for level in case.failure.users if level.body}
     every = [each for each in stores(case.failure, variable) if not (each.inside or is_once(case, each))]
     every = [each for each in every if each.has_history]
@@ -198,7 +185,7 @@ def _is_replaced(case: Case, store: Store) -> bool:
     target = store.statement.targets[-1] if isinstance(store.statement, ast.Assign) else None
     known = isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Constant)
     read = _used(case, apart(store.keeping.name)[0], store) or first_read(store.body, store.keeping.name)
-    body = body_around(read.file, read.line) if read else None
+    body, _ = read_at(read)
     return known and not store.keeping.cached and (body is None or read is None or _is_fresh(case, store, body, read))
 
 
@@ -234,7 +221,7 @@ def by_joint(case: Case) -> Iterator[Carrier]:
             case, "written", level, (name,), None, joint.made.place, nodes=nodes, keeping=keeping, span="pass"
         )
     used = joint.used.place if joint.used else None
-    inner = body_around(joint.made.file, joint.made.line) if joint.made else None
+    inner, _ = read_at(joint.made.place if joint.made else None)
     memo = decorator_that_keeps(inner) if inner else None
     if inner is not None and memo is not None and memo[1] is not None:
         names, place = (f"{inner.name}()",), memo[1].place
@@ -248,8 +235,8 @@ def _passed_on(case: Case, joint: Joint) -> Carrier | None:
     if joint.made is None or joint.used is None or joint.made.place != joint.used.place:
         return None
     place = joint.used.place
-    body = body_around(place.file, place.line)
-    name = passed_on(body_around(place.file, place.line), place.line) or stored(joint)  # or reads it by another name
+    body, _ = read_at(place)
+    name = passed_on(body, place.line) or stored(joint)  # or reads it by another name
     if not name:
         return None
     function = _out_of_reach(case, name, body)
@@ -257,8 +244,7 @@ def _passed_on(case: Case, joint: Joint) -> Carrier | None:
 
 
 def _entries_replaced(case: Case, joint: Joint) -> Carrier | None:
-    """What was made went into a container of an object's, by its own name or through a method that is given it, and
-    each pass puts something else in its place, computed from it."""
+    """What was made went into a container of an object's, and each pass puts there what it computes from it."""
     made, used = (each.place if each is not None else None for each in (joint.made, joint.used))
     if joint.holder or made is None or used is None:
         return None
@@ -286,10 +272,7 @@ def _out_of_reach(case: Case, name: str, body: Body | None) -> str:
 
 
 def _one_element(case: Case, joint: Joint) -> Carrier | None:
-    """One statement of the loop passes an element on, `out, caches[k] = model(x, caches[k])`; the old one is gone.
-
-    Of an element the text does not say which it is, so it has to be the only one.
-    """
+    """The only statement of the loop that passes an element on, `caches[k] = model(x, caches[k])`."""
     if joint.holder or joint.used is None:
         return None
     for level in case.failure.users:
@@ -314,12 +297,9 @@ def operand(case: Case, joint: Joint) -> str:
     if len(given) == 1 and given[0].isidentifier() and joint.new.sequence == operation.first:
         return given[0]
     ordered = operation.operands if joint.new.op in _IN_ORDER else ()
-    return next((each.text for each in ordered if each.position == at and _is_path(each.text)), "")
+    paths = (each for each in ordered if dotted(parsed(apart(each.text)[0])) is not None)
+    return next((each.text for each in paths if each.position == at), "")
 
 
 _IN_ORDER = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "Mm", "Bmm", "Maximum", "Minimum"})
 """Operations whose node has an edge for each operand, in the order in which the program writes them."""
-
-
-def _is_path(text: str) -> bool:
-    return dotted(parsed(apart(text)[0])) is not None

@@ -11,19 +11,9 @@ from typing import Literal
 
 import torch
 
-from backsight.source import Body, Place, assignments, calls_of, function_at, only, parsed, statement_at
+from backsight.source import Body, Place, assignments, calls_of, function_at, only, parsed, read_at, statement_at
 from backsight.source.bindings import spots
-from backsight.source.body import (
-    body_around,
-    callee,
-    calls_in,
-    dotted,
-    expressions,
-    functions,
-    is_constant,
-    last_name,
-    statements,
-)
+from backsight.source.body import callee, calls_in, dotted, expressions, functions, is_constant, last_name, statements
 from backsight.source.cut_rules import grad_mode
 from backsight.source.edits import put, remove, write
 from backsight.story.evaluated import Variables, truth_of
@@ -86,7 +76,7 @@ def disabled_by(cut: Severed) -> Iterator[Disabled]:
     """
     lines, bodies = list[Line](), list[tuple[Body, int]]()
     for line in (cut.line, *cut.callers) if cut.by in _MODES else ():
-        body = body_around(line.file, line.line) if line is not None else None
+        body, _ = read_at(line.place if line is not None else None)
         # A lambda or a comprehension runs elsewhere than it stands, or its function is among the callers.
         if line is not None and body is not None and not line.function.endswith(("<lambda>", "<genexpr>", "comp>")):
             lines.append(line)

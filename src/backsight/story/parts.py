@@ -7,7 +7,7 @@ import copy
 from collections.abc import Iterator, Sequence
 
 from backsight.source import LoopFacts, loop_facts, parsed, statement_at
-from backsight.source.bindings import spots, uses
+from backsight.source.bindings import arms_of, uses
 from backsight.source.body import Body, callee, dotted, expressions, statements
 from backsight.source.edits import put, write
 from backsight.source.rewriting import rewritten
@@ -43,7 +43,7 @@ def fills_in_order(body: Body, statement: ast.stmt, name: str) -> bool:
             ascends = name in counters and not counters & {use.name for use in uses(by)}
         case _:
             ascends = False
-    arms = next((each.arms for each in spots(body.node) if each.node is statement), ())
+    arms = arms_of(body, statement)
     conditions = [arm for arm, _ in arms if isinstance(arm, ast.If | ast.Match) and arm.lineno > facts.loop.line]
     return ascends and not conditions and all(ast.unparse(each) == ":" for each in others)
 
@@ -64,11 +64,6 @@ def _counters(body: Body, facts: LoopFacts) -> Iterator[str]:
                 name in facts.assigned
             ):
                 yield name
-
-
-def reads(value: ast.expr, name: str) -> bool:
-    """Whether an expression reads a name."""
-    return any(use.name == name and not use.binds for use in uses(value))
 
 
 def _read_in(body: Body, later: Sequence[ast.stmt], facts: LoopFacts, name: str) -> bool:

@@ -6,18 +6,15 @@ import ast
 import copy
 import re
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
-
-import torch
+from collections.abc import Sequence
 
 from backsight.naming.plain import is_class
 from backsight.source import Body, Place, assignments, only, read_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, stored_arguments, target_names, uses
-from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, statements
+from backsight.source.bindings import bound, names_read, reads, stored_arguments, target_names, uses
+from backsight.source.body import SCOPES, callee, calls_in, dotted, expressions, statements
 from backsight.source.definitions import values_of
-from backsight.source.edits import OR, lines_of, move, on_line, put, remove, repeat, wrap, write
+from backsight.source.edits import OR, lines_of, move, on_line, put, put_at, remove, repeat, sentence, wrap, write
 from backsight.source.keeping import decorator_that_keeps
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.anew import each_detached
@@ -25,9 +22,8 @@ from backsight.story.carrier import Carrier
 from backsight.story.case import Case, loops
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
-from backsight.story.fixes import every_time
+from backsight.story.fixes import every_time, on_lines
 from backsight.story.holders import below, made_in, results_in, terms, ways_into
-from backsight.story.joints import is_of_this_pass, joint_of, passes_before
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.story.modes import headed
 from backsight.story.ratios import ratio_of_one
@@ -36,7 +32,6 @@ from backsight.story.stepping import optimizer_steps, steps_in
 from backsight.story.stores import held_as
 from backsight.text import listed
 from backsight.tracing import Line
-from backsight.tracing.steps import parameters
 
 
 def recomputed(found: Carrier) -> str:
@@ -63,11 +58,12 @@ def recomputed(found: Carrier) -> str:
         return _inside_loop(found)
     if found.function:
         return into_function(found)
-    if (level := made_in_this_call(found)) is not None:
-        return _apart(found, level)
-    joint = joint_of(case)
-    if joint is not None and passes_before(case) and is_of_this_pass(case, joint):
-        return f"Add the losses and call backward once, or compute {name} a second time for the second backward()."
+    if (first := first_backward(found)) is not None:
+        cut = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.(])", f"{name}.detach()", first.text)
+        return (
+            f"If line {first.line} should not train what computes {name}, write {cut}{write(first, cut)}. {OR}If it "
+            "should, add the losses and call backward once."
+        )
     if without := _untrained(found):
         return without
     other = once_without_graph(case, nodes)
@@ -76,14 +72,9 @@ def recomputed(found: Carrier) -> str:
     used = _in_method_of(found)
     again = computed_again(case, name, "self") if used else ""
     if used and again:
-        edit = put(again, "above", used)
-        return f"Compute {name} each time it is used: put `{again}` above line {used.line}{edit}.{other}"
+        return f"Compute {name} each time it is used: {put_at(again, 'above', used)}.{other}"
     if rows := _embedded(found):
         return rows
-    if again := computed_again(case, name):
-        facts = next(iter(loops(case.failure.user)), None) if case.failure.user is not None else None
-        below_it = put(again, "below", facts.loop) if facts is not None else ""
-        return f"Recompute {name} at the start of each iteration: {again}{below_it}.{other}"
     return f"Recompute {name} in each iteration, inside the loop that uses it.{other}"
 
 
@@ -101,36 +92,15 @@ def first_backward(found: Carrier) -> Place | None:
     """The statement that has read such a result since, and may have run the earlier backward."""
     level = made_in_this_call(found) if found.kind == "once" and not (found.facts or found.function) else None
     made = assignments(level.body, found.name, before=level.line)[-1] if level is not None else None
-    for each in statements(level.body.node) if level is not None and level.body is not None and made else ():
-        place = level.body.place(each) if level is not None and level.body is not None else None
-        if made is None or place is None or not made.position < place.position < level.place.position:  # type: ignore[union-attr]
-            continue
-        reads = any(use.name == found.name and not use.binds for use in uses(each))
-        only = isinstance(each, ast.Assign) and any(results_in(level.value(name)) for name in bound(each))  # type: ignore[union-attr]
-        if reads and "(" in place.text and not only and not isinstance(each, SCOPES):
+    if level is None or level.body is None or made is None:
+        return None
+    for each in statements(level.body.node):
+        place = level.body.place(each)
+        only = isinstance(each, ast.Assign) and any(results_in(level.value(name)) for name in bound(each))
+        inside = made.position < place.position < level.place.position and not isinstance(each, SCOPES)
+        if inside and reads(each, found.name) and "(" in place.text and not only:
             return place
     return None
-
-
-def _apart(found: Carrier, level: Level) -> str:
-    """What to do where a function that was given the result has run backward on it, in the same pass."""
-    case, name, first = found.case, found.name, first_backward(found)
-    if first is None:
-        return f"Add the losses and call backward once, or compute {name} a second time for the second backward()."
-    cut = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.(])", f"{name}.detach()", first.text)
-    statement = statement_at(level.body, *first.position)
-    held = [value_of(level, node) for node in expressions(statement)] if statement else []
-    optimizers = (each for each in held if issubclass(type(each), torch.optim.Optimizer))
-    trained = {id(p) for each in optimizers for p in parameters(cast(torch.optim.Optimizer, each))}
-    inside = set(below(case.graph, found.nodes))
-    if trained and not trained & {id(leaf.tensor()) for leaf in case.graph.leaves if leaf.node in inside}:
-        return (
-            f"Its optimizer does not train what computes {name}. On line {first.line}, write {cut}{write(first, cut)}."
-        )
-    return (
-        f"If line {first.line} should not train what computes {name}, write {cut}{write(first, cut)}. {OR}If it "
-        "should, add the losses and call backward once."
-    )
 
 
 def into_function(found: Carrier) -> str:
@@ -147,25 +117,18 @@ def into_function(found: Carrier) -> str:
         return f"Compute {listed([*found.names])} inside {found.function}()."
     others = [each for each in statements(level.body.node) if each.lineno not in lines]
     others = [each for each in others if not isinstance(each, SCOPES)]
-    is_read = any(use.name in lines.values() and not use.binds for each in others for use in uses(each))
+    is_read = not names_read(*others).isdisjoint(lines.values())
     verb, into = ("Repeat", "in") if is_read else ("Move", "into")
     ordered = sorted(lines)
     text = next((level.body.text(each) for each in statements(level.body.node) if each.lineno in lines), "")
     which = f"line {ordered[0]}, `{text}`," if len(ordered) == 1 else f"lines {listed([*map(str, ordered)])}"
     names = listed([*dict.fromkeys(lines[each] for each in ordered)])
     where = f", above line {first}" if first else ""
-    if (
-        inner is not None
-        and inner.body is not None
-        and inner.body.file == level.body.file
-        and inner.body.name != _LAMBDA
-    ):
+    body = inner.body if inner is not None else None
+    if body is not None and body.file == level.body.file and body.name != "<lambda>":
         goes = repeat if is_read else move
-        where += str(goes(lines_of(level.body.file, *ordered), "above", inner.body.place(inner.body.node.body[0])))
+        where += str(goes(lines_of(body.file, *ordered), "above", body.place(body.node.body[0])))
     return f"{verb} {which} {into} {found.function}(){where}, so that each call recomputes {names}."
-
-
-_LAMBDA = "<lambda>"
 
 
 def stored_at(case: Case, name: str) -> Place | None:
@@ -212,10 +175,9 @@ def detached_for(case: Case, nodes: Sequence[int]) -> str:
         if case.receiver and set(made) & set(nodes):
             edits = each_detached(level.body, case.receiver, level.line, name)
         if edits and not ways_into(graph, behind, made):
-            on = _on_lines(level.body.file, edits)
             return (
-                f"{on[0].upper()}{on[1:]}: {steps[0].call} trains nothing that {name} is computed from, so this "
-                "backward need not go there."
+                f"{sentence(on_lines(edits, level.body.file))}: {steps[0].call} trains nothing that {name} is computed "
+                "from, so this backward need not go there."
             )
     return ""
 
@@ -233,18 +195,17 @@ def once_without_graph(case: Case, nodes: Sequence[int]) -> str:
 def _in_method_of(found: Carrier) -> Place | None:
     """The statement that uses an attribute again, where a method of the object that keeps it does."""
     held = held_as(found.case.failure, found.name.rpartition(".")[0])
-    body = body_around(found.read.file, found.read.line) if found.read else None
+    body, _ = read_at(found.read)
     is_own = body is not None and any(each.node is body.node for each in methods_of(type(held)))
     return found.read if is_own and body is not None and body.name != "__getitem__" else None
 
 
 def _embedded(found: Carrier) -> str:
-    """A dataset that keeps what a module computed of all its rows, `self.rows = encoder(x)`: it keeps the rows, and the
-    loop computes, of each batch."""
+    """Of a dataset that keeps what a module made of its rows, `self.rows = encoder(x)`: to keep the rows themselves."""
     case, level = found.case, found.case.failure.user
     body, statement = read_at(stored_at(case, found.name))
     call = statement.value if isinstance(statement, ast.Assign) else None
-    used = body_around(found.read.file, found.read.line) if found.read else None
+    used, _ = read_at(found.read)
     if level is None or level.body is None or body is None or not isinstance(call, ast.Call) or len(call.args) != 1:
         return ""
     facts = next(iter(loops(level)), None)
@@ -260,9 +221,8 @@ def _embedded(found: Carrier) -> str:
     new = rewritten(body, statement, {call: body.text(call.args[0])})
     embed, first = f"{batch[0]} = {module}({batch[0]})", level.body.place(loop.body[0])
     return (
-        f"Keep the raw rows in the dataset, and embed each batch: {on_line(body.place(statement), new)}, and put "
-        f"`{embed}` above line {first.line}{put(embed, 'above', first)}. (With detach(), {dotted(call.func)} would not "
-        "be trained.)"
+        f"Keep the raw rows in the dataset, and embed each batch: {on_line(body.place(statement), new)}, and "
+        f"{put_at(embed, 'above', first)}. (With detach(), {dotted(call.func)} would not be trained.)"
     )
 
 
@@ -284,7 +244,7 @@ def _given_for(case: Case, init: Body, argument: str) -> str:
 
 def uncached(made: Place | None) -> str:
     """What to write instead of a decorator that keeps the result of the function in which the old result was made."""
-    body = body_around(made.file, made.line) if made else None
+    body, _ = read_at(made)
     if body is None or (keeping := decorator_that_keeps(body)) is None:
         return ""
     place, text = body.place(keeping[0]), ast.unparse(keeping[0])
@@ -325,12 +285,6 @@ def _unrecorded(place: Place) -> str:
     return f"put line {place.line} inside `{under}`{wrap(place, under)}"
 
 
-def _on_lines(file: str, new: Mapping[int, str]) -> str:
-    """Say what to write on each line of a file."""
-    places = lines_of(file, *new)
-    return listed([on_line(at, code) for at, code in zip(places, new.values(), strict=True)], len(new))
-
-
 def _made_at(case: Case, made: Line) -> list[int]:
     """The operations of this graph that a line made."""
     lines = ((node.index, case.watch.line_of(node)) for node in case.graph.nodes) if case.watch else ()
@@ -338,8 +292,7 @@ def _made_at(case: Case, made: Line) -> list[int]:
 
 
 def _as_parameter(found: Carrier) -> str:
-    """How to put all of `self.w = nn.Parameter(x) / 2` into the parameter; empty where what it is computed from belongs
-    to a module or to an optimizer."""
+    """How to put all of `self.w = nn.Parameter(x) / 2` into the parameter; empty if others own what it is made of."""
     graph, (body, statement) = found.case.graph, read_at(found.stored)
     inside = below(graph, found.nodes)
     if any(leaf.module or leaf.owner for leaf in graph.leaves if leaf.node in inside):
@@ -377,18 +330,16 @@ def _inside_loop(found: Carrier) -> str:
     if not own and made is not None and "." in name and made == (again_at := stored_at(case, name)):
         inside = f"compute {name} inside the loop, as line {again_at.line} does"
         if again := computed_again(case, name):
-            edit = put(again, "below", facts.loop)
-            inside = f"compute it inside the loop: put `{again}` below line {facts.loop.line}{edit}"
+            inside = f"compute it inside the loop: {put_at(again, 'below', facts.loop)}"
     if plain := _without_graph(found, own):
         return plain if ratio_of_one(case.graph, nodes) else f"{plain} {OR}Otherwise, {inside}."
     if added := _added(case, level, facts.loop):
         return f"{added} {OR}Or {inside}."
-    return f"{inside[0].upper()}{inside[1:]}.{_otherwise(case, nodes)}"
+    return f"{sentence(inside)}.{_otherwise(case, nodes)}"
 
 
 def _values_of_held(found: Carrier, made: Place) -> str:
-    """What to do where the loop reads an old result only out of what was built from it, a dataset, a list: that would
-    keep it, though it be computed again."""
+    """To use values only, where the loop reads an old result out of what was built from it, which would keep it."""
     level, facts, graph, (body, statement) = found.level, found.facts, found.case.graph, read_at(made)
     loop = statement_at(level.body, *facts.loop.position) if facts is not None else None
     computed = {made.line: found.name} if is_tensor(level.value(found.name)) else _computed_along(level, made)
@@ -402,14 +353,14 @@ def _values_of_held(found: Carrier, made: Place) -> str:
     after = _after(level, sorted(new), loop.lineno)
     built = sorted(each for one in after for each in _bound(one) if not _is_data(level.value(each)))
     named = set(computed.values()).union(*(_bound(each) for each in after)).difference(built)
-    read = {use.name for each in ast.walk(loop) if isinstance(each, ast.stmt) for use in uses(each) if not use.binds}
-    if named & read or not read.intersection(built):
+    read = names_read(*(each for each in ast.walk(loop) if isinstance(each, ast.stmt)))
+    if named & read or read.isdisjoint(built):
         return ""
     leaves = [leaf.label for leaf in graph.leaves if leaf.node in below(graph, found.nodes)]
     name, why = listed([*computed.values()]), f"{listed(leaves, 3)} require{'s' * (len(leaves) == 1)} grad"
     has = "has" if len(new) == 1 else "have"
     return (
-        f"To use its values only, {_on_lines(made.file, new)}: {name} {has} a graph because {why}. To compute {name} "
+        f"To use its values only, {on_lines(new, made.file)}: {name} {has} a graph because {why}. To compute {name} "
         f"again would not do, because {listed(built, 2)} keep{'s' * (len(built) == 1)} the old graph."
     )
 
@@ -429,18 +380,13 @@ def each_again(level: Level | None, loss: str) -> str:
             continue
         if key and len(made) == 1 and isinstance(made[0], ast.Call):
             again, first = f"{loss} = {body.text(made[0])}[{key}]", body.place(loop.body[0])
-            return (
-                f"Recompute {loss} in each iteration, because the step changes the weights: put `{again}` above line "
-                f"{first.line}{put(again, 'above', first)}."
-            )
+            put_there = put_at(again, "above", first)
+            return f"Recompute {loss} in each iteration, because the step changes the weights: {put_there}."
     return ""
 
 
 def _without_graph(found: Carrier, own: bool) -> str:
-    """What to do about values that a loss only weighs or compares with: it trains the same weights without them.
-
-    Empty for a term of the loss: without its graph it would be a constant.
-    """
+    """To detach what a loss only weighs or compares with; empty for a term of it, which would be a constant."""
     case, name, made, facts = found.case, found.name, found.stored, found.facts
     trained = trained_without(case, found.nodes)
     if not trained or facts is None:
@@ -456,8 +402,6 @@ def _without_graph(found: Carrier, own: bool) -> str:
         new = f"{name} = {name}.detach()"
         how = f"put {new} before line {facts.loop.line}{put(new, 'above', facts.loop)}, {OR}or "
         how += block if once else "compute it under torch.no_grad()"
-    elif own:
-        how = block
     else:
         return ""
     weights = listed([leaf.label for leaf in case.graph.leaves if leaf.node in trained], 1)
@@ -526,8 +470,7 @@ def _into_loop(level: Level, loop: Place, name: str, made: Place | None) -> str:
 
 
 def _computed_along(level: Level, place: Place) -> dict[int, str]:
-    """The variables with a graph of their own that a statement computes with, by the line that gives each its value: to
-    compute its result anew, these have to be computed anew, too."""
+    """The variables with a graph that a statement computes with, by their lines: to be computed anew with it."""
     value = getattr(statement_at(level.body, *place.position), "value", None)
     found: dict[int, str] = {}
     if level.body is not None and value is not None:
@@ -546,27 +489,22 @@ def along(level: Level, made: Sequence[Place]) -> str:
 def _after(level: Level, lines: Sequence[int], loop: int) -> list[ast.stmt]:
     """The statements between those lines and the loop that read what they bind, and so on."""
     every = [*statements(level.body.node)] if level.body else []
-    names = _bound_in(each for each in every if each.lineno in lines)
+    names = set[str]().union(*(bound(each) for each in every if each.lineno in lines))
     found: list[ast.stmt] = []
     for each in every:
         end = each.end_lineno or each.lineno
         if not lines[0] < each.lineno <= end < loop or each.lineno in lines:
             continue
         inside = (one for one in ast.walk(each) if isinstance(one, ast.stmt))
-        if each.lineno > max([0, *(one.end_lineno or 0 for one in found)]) and any(
-            use.name in names and not use.binds for one in inside for use in uses(one)
-        ):
+        below_all = each.lineno > max([0, *(one.end_lineno or 0 for one in found)])
+        if below_all and not names.isdisjoint(names_read(*inside)):
             found.append(each)
             names |= _bound(each)
     return found
 
 
 def _bound(statement: ast.stmt) -> set[str]:
-    return _bound_in(each for each in ast.walk(statement) if isinstance(each, ast.stmt))
-
-
-def _bound_in(every: Iterable[ast.stmt]) -> set[str]:
-    return set[str]().union(*map(bound, every))
+    return set[str]().union(*(bound(each) for each in ast.walk(statement) if isinstance(each, ast.stmt)))
 
 
 def _is_data(value: object) -> bool:

@@ -6,30 +6,28 @@ import ast
 from collections import deque
 from collections.abc import Iterator, Sequence
 
-from backsight.source import (
-    Body,
-    LoopFacts,
-    Place,
-    assignments,
-    backward_roots,
-    calls_of,
-    loop_facts,
-    parsed,
-    read_at,
-    statement_at,
-)
-from backsight.source.bindings import Use, are_alternatives, bound, parameters_of, spots, uses
-from backsight.source.body import blocks, body_around, callee, calls_in, dotted, expressions, statements
-from backsight.source.edits import OR, change, instead, move, put, write
-from backsight.source.in_place import in_place
+from backsight.source import Body, LoopFacts, Place, assignments, backward_roots, calls_of, loop_facts, parsed, read_at
+from backsight.source.bindings import are_alternatives, bound, parameters_of, reads, spots, uses
+from backsight.source.body import blocks, callee, calls_in, covers, dotted, expressions, statement_at, statements
+from backsight.source.edits import OR, change, instead, move, on_line, put, sentence, write
 from backsight.source.keeping import Keeping
+from backsight.source.out_of_place import in_place
 from backsight.source.rewriting import rewritten, simple
-from backsight.story.beginning import along, begun_without, putting, trained_start, value_under, writing
 from backsight.story.carrier import Carrier
 from backsight.story.case import Case
 from backsight.story.failure import Level
 from backsight.story.fixes import every_time, first_statement, on_lines
-from backsight.story.histories import attributes_detached, detached_as, without_history
+from backsight.story.histories import (
+    along,
+    attributes_detached,
+    begun_without,
+    detached_as,
+    putting,
+    trained_start,
+    value_under,
+    without_history,
+    writing,
+)
 from backsight.story.holders import below
 from backsight.story.joints import joint_of
 from backsight.story.recomputing import as_values, recomputed, trained_without, uncached
@@ -63,7 +61,7 @@ def _cut(found: Carrier) -> str:
         body, statement = read_at(found.stored)
         change = in_place(found.level.body, name, found.stored.line) if found.level.body else None
         new = f"with torch.no_grad(): {change or f'{name}.copy_(...)'}"
-        edit = instead(body, statement, new) if body is not None and statement is not None and change else ""
+        edit = instead(body, statement, new) if change else ""
         return (
             f"Keep {name} the leaf that {leaf.owner} updates, and modify it in place: `{new}`{edit}. Or give the "
             f"result another name. {name}.detach() won't help: {leaf.owner} does not hold the new tensor."
@@ -85,10 +83,10 @@ def _kept_copy(found: Carrier, dropped: Place) -> str:
         return f"On line {dropped.line}, write `{new}`{writing(dropped, new)}."
     every = {each.lineno: (dotted(callee(call)[0]), body.text(each)) for each, call in copies_dropped(body)}
     if all(name and "." in name for name, _ in every.values()):
-        new = on_lines({line: f"{name} = {text}" for line, (name, text) in every.items()}, body.file)
-        return f"{new[0].upper()}{new[1:]}."
+        kept = {line: f"{name} = {text}" for line, (name, text) in every.items()}
+        return f"{sentence(on_lines(kept, body.file))}."
     arguments = body.node.args.args if isinstance(body.node, ast.FunctionDef) else []
-    around = [each for each in body.node.body if any(each.lineno <= line <= (each.end_lineno or 0) for line in every)]
+    around = [each for each in body.node.body if any(covers(each, line) for line in every)]
     inside = [one for each in around for one in ast.walk(each) if isinstance(one, ast.stmt)]
     alone = all(isinstance(each, ast.For | ast.If) or each.lineno in every for each in inside)
     of_class = any(each.node is body.node for each in methods_of(type(held)))
@@ -114,7 +112,7 @@ def _in_function(found: Carrier) -> str:
     if body is None or found.stored is None or found.read is None:
         return _after_step(found)
     after = (each for each in statements(body.node) if each.lineno >= found.stored.line)
-    if not any(Use(found.name, False) in uses(each) for each in after) and dotted(value) and statement:
+    if not any(reads(each, found.name) for each in after) and dotted(value) and statement:
         held = found.level.value(dotted(value) or "")
         cut = without_history(dotted(value) or "", held) or f"{dotted(value)}.detach()"
         new = f"{found.name} = {cut}"
@@ -136,10 +134,9 @@ def detached(found: Carrier) -> str:
 
 
 def _after_step(found: Carrier) -> str:
-    """Say where to detach: not in a loop within the iteration, or the call, that assigns it, nor in a method of the
-    object that keeps it, which may run many times in a step."""
+    """Where to detach: not in a loop within the iteration, nor in a method, which may run many times in a step."""
     level, facts, place = found.level, found.facts, found.stored
-    within = loop_facts(body_around(place.file, place.line), place.line) if place else None
+    within = loop_facts(read_at(place)[0], place.line) if place else None
     inner = (
         within is not None and (facts is None or within.loop != facts.loop) and not _covers(within.loop, level.place)
     )
@@ -166,10 +163,11 @@ def _after_step(found: Carrier) -> str:
 def _instead_of(level: Level) -> list[Place]:
     """The statements of a function that run backward in a pass in which the line at which it is does not run."""
     body, here = level.body, level.place
-    others = [place for _, place in backward_roots(body) if place.position < here.position] if body else []
     every = {each.node.lineno: each for each in spots(body.node)} if body is not None else {}
     found = list[Place]()
-    for place in others:
+    for _, place in backward_roots(body):
+        if place.position >= here.position:
+            continue
         block = every[place.line].arms[-1:]
         last = [*dict(blocks(block[0][0]))[block[0][1]]][-1] if block else None
         leaves = isinstance(last, ast.Return | ast.Continue | ast.Raise)
@@ -180,15 +178,14 @@ def _instead_of(level: Level) -> list[Place]:
 
 def _covers(loop: Place, place: Place) -> bool:
     """Whether a statement stands in a loop."""
-    around = loop_facts(body_around(place.file, place.line), place.line) if loop.file == place.file else None
+    around = loop_facts(read_at(place)[0], place.line) if loop.file == place.file else None
     while around is not None and around.loop != loop:
         around = around.enclosing
     return around is not None
 
 
 def _all_that_is_trained(case: Case) -> str:
-    """What to do about stored results that are all of what a loss trains through: without their graphs, it trains
-    nothing."""
+    """What to do about stored results that are all that a loss trains through: not to detach them."""
     graph, joint = case.graph, joint_of(case)
     owned = {leaf.node for leaf in graph.leaves if leaf.owner}
     beside = below(graph, [root for root, _ in graph.root_edges], without=set(case.joints))
@@ -201,9 +198,7 @@ def _all_that_is_trained(case: Case) -> str:
 
 
 def _values_alone(found: Carrier) -> str:
-    """The statement of a method that keeps a result, with its values alone, `self.chains = z.detach()`: where each pass
-    calls the method once, and nothing reads the attribute again in that pass. Empty elsewhere.
-    """
+    """The statement that keeps a result, with its values alone, where nothing reads it again in that pass; or empty."""
     level, (body, statement) = found.level, read_at(found.stored)
     single = found.own and len(found.names) == len(found.alike) == 1 and isinstance(statement, ast.Assign)
     if not single or body is None or statement is None or level.body is None or loop_facts(body, statement.lineno):
@@ -215,13 +210,12 @@ def _values_alone(found: Carrier) -> str:
         within.node is body.node and each.lineno < statement.lineno
         for within, name in [(level.body, found.name), *((each, found.inner) for each in methods)]
         for each in statements(within.node)
-        if Use(name, False) in uses(each)
+        if reads(each, name)
     )
     if len(calls) != 1 or loops_around != [loop_facts(level.body, level.line)] or not earlier:
         return ""
-    new = as_values(body, statement)
-    edit = instead(body, statement, new)
-    return f"Keep its values alone: on line {statement.lineno}, write `{new}`{edit}." if new else ""
+    line = on_line(body.place(statement), as_values(body, statement))
+    return f"Keep its values alone: {line}." if line else ""
 
 
 def _summed(found: Carrier) -> str:
@@ -304,9 +298,7 @@ def _of_container(found: Carrier) -> str:
     if _is_read_below(keeping) and case.failure.user is not None:
         level = case.failure.user
         steps = [each for each in along(level, steps_of_pass(level)) if each.line >= level.line] or [level.place]
-        within = loop_facts(
-            read_at(keeping.place)[0], keeping.place.line
-        )  # detached, its turns would not train another
+        within = loop_facts(read_at(keeping.place)[0], keeping.place.line)  # detached, no turn would train another
         each_turn = within is not None and within != loop_facts(level.body, level.line)
         new = _cut_in(found, keeping) if not (each_turn or _trains_all(case, container)) else ""
         edit = writing(keeping.place, new)
@@ -410,13 +402,12 @@ def _too(found: Carrier, container: str) -> str:
 
 
 def _is_read_below(keeping: Keeping) -> bool:
-    """Whether a result is read from where it is kept, by the function that keeps it, or by others if that only puts
-    there what it is given: put in detached, this step would not train it."""
+    """Whether this step trains what it keeps: the result is read again, or was only handed over to be kept."""
     body, statement = read_at(keeping.place)
     if body is not None and keeping.value in parameters_of(body.node):
         return True
     after = (each for each in statements(body.node) if statement and each.lineno > statement.lineno) if body else ()
-    return any(Use(keeping.name, False) in uses(each) for each in after)
+    return any(reads(each, keeping.name) for each in after)
 
 
 def _written(found: Carrier) -> str:
@@ -517,7 +508,7 @@ def _cached(found: Carrier) -> str:
         return f"{how}: {listed(beside)} trains nothing that {value} is computed from."
     every = (every_time(body, statement, keeping.name) if body and statement else "") or uncached(keeping.place)
     made = found.made.place if isinstance(found.made, Line) else found.made
-    inner = body_around(made.file, made.line) if made else None
+    inner, _ = read_at(made)
     if inner is not None and (anew := uncached(made)):
         value, every = f"the result of {inner.name}()", anew
     how = f": {every}" if every else " instead of storing it"

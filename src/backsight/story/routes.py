@@ -10,8 +10,8 @@ import numpy
 import torch
 
 from backsight.source import Body, backward_roots
-from backsight.source.bindings import Spot, prefixes, uses
-from backsight.source.body import callee, calls_in, dotted
+from backsight.source.bindings import Spot, names_read, prefixes
+from backsight.source.body import begins, callee, calls_in, dotted
 from backsight.source.cut_rules import carriers, reads_form, rule_of
 from backsight.source.definitions import flow_of, reaching
 from backsight.source.imports import library
@@ -93,7 +93,7 @@ class _Route:
         """The call that was refused, or that led to it; None where the column is not known."""
         at = (self.level.line, self.level.column)
         calls = list(calls_in(self.failing))
-        here = [each for each in calls if (each.lineno, each.col_offset) == at]
+        here = [each for each in calls if begins(each) == at]
         return min(here, key=lambda each: (each.end_lineno or 0, each.end_col_offset or 0), default=None)
 
     def _carries(self, names: Iterable[str], spot: Spot) -> bool:
@@ -157,7 +157,7 @@ def _names(node: ast.AST, without: ast.expr | None) -> Iterator[str]:
         for child in ast.iter_child_nodes(node):
             yield from _names(child, without)
     else:
-        yield from (use.name for use in uses(node) if not use.binds)
+        yield from names_read(node)
 
 
 def _carrying(node: ast.expr, without: ast.expr | None) -> Iterator[str]:

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from backsight.naming.roots import is_library, is_ours
-from backsight.source import Body, Place, function_at
+from backsight.source import Place, function_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import target_names, uses
 from backsight.source.body import callee, dotted, statements
@@ -23,6 +22,7 @@ from backsight.story.sections import (
     MOST,
     Section,
     arguments,
+    body_of,
     function_called,
     held_by,
     property_of,
@@ -120,14 +120,11 @@ def _runs_over(subject: Subject, section: Section, iterated: ast.expr) -> bool:
 
 
 def _forwards(subject: Subject) -> Iterator[Section]:
-    """The forwards of the module that saved the tensor and of those around it, then those of all the models' modules.
-
-    A module may be called through what the text does not name: `for block in self.blocks`.
-    """
+    """The forwards of the module that saved the tensor and of those around it, then of all modules of the models."""
     every = (each for model in subject.survey.models.values() for _, each in modules_in(model))
     for module in (*subject.modules, *every):
         function = function_of(module)
-        body = _own_body(function)
+        body = body_of(function)
         if body is not None:
             own = function.__code__.co_varnames
             held = dict(zip(own[:1], [module], strict=False))
@@ -173,20 +170,12 @@ def called_function(section: Section, call: ast.Call) -> Section | None:
     """The function of the user's that a call runs, with what its names stand for; None for any other."""
     function, owner = function_called(section, call)
     function = undecorated(function)
-    body = _own_body(function)
+    body = body_of(function)
     if body is None:
         return None
     values = {name: section.value(outer) for name, outer in arguments(function, owner, call).items()}
     own = frozenset(function.__code__.co_varnames)
     return Section(body, (), values | held_by(function, owner), function.__globals__, own=own)
-
-
-def _own_body(function: Any) -> Body | None:
-    """The source of a function of the user's; None for any other."""
-    code = getattr(function, "__code__", None)
-    if code is None or is_library(code.co_filename) or is_ours(code.co_filename):
-        return None
-    return function_at(code)
 
 
 # A property that returns a tensor of its object, or what shares its memory: where that is to return a copy.

@@ -13,14 +13,14 @@ from typing import Any
 import torch
 
 from backsight.naming.plain import class_dict, is_class, mro, namespace
-from backsight.naming.roots import is_library, is_ours, is_user_class
+from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Place, backward_roots, function_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, target_names, uses
 from backsight.source.body import as_function, callee, calls_in, dotted, expressions, statements
 from backsight.source.definitions import flow_of
 from backsight.story.evaluated import Variables, truth_of, value_of
-from backsight.story.failure import Failure, Level, bound_to, follow, function_of, method, owner_of
+from backsight.story.failure import Failure, Level, bound_to, follow, function_of, is_users, method, owner_of
 
 MOST = 60
 
@@ -133,7 +133,7 @@ def run_by(function: Any, owner: object, *, whole: bool = True) -> Iterator[Sect
     """Yield a function and those that it may run, whole or as far as they lead to what it returns; `owner` is the
     object that it is a method of."""
     function = undecorated(function)
-    body = None if _is_foreign(function) else function_at(function.__code__)
+    body = body_of(function)
     if body is not None:
         yield from followed([_of_function(function, owner, body, whole)])
 
@@ -176,7 +176,7 @@ def called_by(section: Section, call: ast.Call, running: Collection[ast.AST]) ->
 def _section_called(
     section: Section, function: Any, owner: object, call: ast.Call, running: Collection[ast.AST]
 ) -> Section | None:
-    body = None if _is_foreign(function) else function_at(function.__code__)
+    body = body_of(function)
     if body is None or (body.node in running and not _ran_before(section, call)):
         return None
     given = _given(section, function, owner, call)
@@ -194,8 +194,7 @@ def _of_lambda(section: Section, outer: Section, written: ast.Lambda, call: ast.
 
 
 def _ran_before(section: Section, call: ast.Call) -> bool:
-    """Whether this call of a function that is running now is another one, which has ended: `slope` in
-    `slope = derivative(y, x); curvature = derivative(slope, x)`."""
+    """Whether a call of a function that runs now is another, which has ended: `u = f(x); v = f(u)`."""
     return section.level is not None and (call.end_lineno or call.lineno) < section.level.line
 
 
@@ -227,10 +226,7 @@ def taken(section: Section, call: ast.Call) -> tuple[int, int, int] | None:
 
 
 def _given(section: Section, function: Any, owner: object, call: ast.Call) -> dict[str, object]:
-    """The modules, functions, texts and objects of the user's that the function was given.
-
-    Tensors are left out: the variable may hold another one by now.
-    """
+    """The modules, functions, texts and objects that the function was given; a tensor may be another by now."""
     values = {name: value_of(section, node) for name, node in passed(function, owner, call).items()}
     return {name: value for name, value in values.items() if _is_lasting(value)}
 
@@ -274,14 +270,14 @@ def _is_one(argument: ast.expr) -> bool:
 def _is_lasting(value: object) -> bool:
     kind = type(value)
     return issubclass(kind, torch.nn.Module | FunctionType | MethodType | str) or (
-        not issubclass(kind, torch.Tensor) and is_user_class(class_dict(kind).get("__module__"))
+        not issubclass(kind, torch.Tensor) and is_users(kind)
     )
 
 
 def methods_of(cls: type) -> Iterator[Body]:
     """The source of every method of a class of the user's and its bases."""
     for base in mro(cls):
-        if is_user_class(class_dict(base).get("__module__")):
+        if is_users(base):
             functions = (undecorated(method(base, name)) for name in class_dict(base))
             yield from (body for each in functions if each is not None and (body := function_at(each.__code__)))
 
@@ -333,10 +329,10 @@ def behind_attribute(section: Section, name: str) -> Iterator[Section]:
     each with what they store as its goals."""
     path, _, attribute = name.rpartition(".")
     owner = section.value(path) if path else None
-    if owner is None or not is_user_class(class_dict(type(owner)).get("__module__")):
+    if owner is None or not is_users(type(owner)):
         return
     found = property_of(type(owner), attribute)
-    read = None if found is None or _is_foreign(found) else function_at(found.__code__)
+    read = body_of(found)
     if read is not None:
         yield _of_function(found, owner, read, False)
     held = section.value(name)
@@ -352,15 +348,14 @@ def behind_attribute(section: Section, name: str) -> Iterator[Section]:
 
 def property_of(cls: type, name: str) -> Any:
     """What a property of a class runs when it is read; None where that name is none."""
-    if not is_user_class(class_dict(cls).get("__module__")):
+    if not is_users(cls):
         return None
     held = next((each[name] for base in mro(cls) if name in (each := class_dict(base))), None)
     return held.fget if type(held) is property else None
 
 
 def _meant(call: ast.Call) -> ast.Call:
-    """The call that another one makes: `model(x)` of `functional_call(model, parameters, (x,))`, `block(x)` of
-    `checkpoint(block, x)`."""
+    """The call that another makes: `model(x)` of `functional_call(model, p, x)`, `f(x)` of `checkpoint(f, x)`."""
     match callee(call)[1], call.args:
         case "functional_call", [function, _, ast.Tuple(elts=given), *_]:
             pass
@@ -403,7 +398,7 @@ def undecorated(function: Any) -> Any:
     """The user's function behind wrappers that say what they wrap, such as those of `@torch.no_grad()`."""
     for _ in range(MOST):
         wrapped = (namespace(function) or {}).get("__wrapped__")
-        if not _is_foreign(function) or type(wrapped).__name__ != "function":
+        if is_user_function(function) or type(wrapped).__name__ != "function":
             break
         function = wrapped
     return function
@@ -415,7 +410,7 @@ def _forwards(module: object) -> Iterator[tuple[object, object]]:
     for each in stack:  # grows as we go
         forward = function_of(each)
         yield forward, each
-        if _is_foreign(forward):
+        if not is_user_function(forward):
             children = (namespace(each) or {}).get("_modules")
             inside = [child for child in children.values() if child is not None] if type(children) is dict else []
             stack += reversed(inside)  # the last one is the nearest to the result
@@ -435,9 +430,10 @@ def held_by(function: object, owner: object) -> dict[str, object]:
 
 def is_user_function(function: object) -> bool:
     """Whether a function is the program's own."""
-    return not _is_foreign(function)
-
-
-def _is_foreign(function: object) -> bool:
     code = getattr(function, "__code__", None)
-    return code is None or is_library(code.co_filename) or is_ours(code.co_filename)
+    return code is not None and not is_library(code.co_filename) and not is_ours(code.co_filename)
+
+
+def body_of(function: Any) -> Body | None:
+    """The source of a function of the program's own; None for any other."""
+    return function_at(function.__code__) if is_user_function(function) else None

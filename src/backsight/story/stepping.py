@@ -10,7 +10,7 @@ from typing import Protocol, cast
 import torch
 
 from backsight.source import Body, LoopFacts, Place, loop_facts, statement_at
-from backsight.source.body import callee, expressions, statements
+from backsight.source.body import callee, covers, expressions, statements
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, method
 from backsight.tracing.steps import parameters
@@ -41,12 +41,8 @@ class Step:
     @property
     def trained(self) -> frozenset[int]:
         """The ids of the parameters that it trains, as far as they are known."""
-        held = self.optimizer
-        return (
-            frozenset(map(id, parameters(cast(torch.optim.Optimizer, held))))
-            if issubclass(type(held), torch.optim.Optimizer)
-            else frozenset()
-        )
+        known = issubclass(type(self.optimizer), torch.optim.Optimizer)
+        return frozenset(map(id, parameters(cast(torch.optim.Optimizer, self.optimizer))) if known else ())
 
 
 def steps_in(function: Function) -> Iterator[Step]:
@@ -83,7 +79,7 @@ def steps_of_pass(level: Level, facts: LoopFacts | None = None) -> tuple[Place, 
     facts = facts or loop_facts(level.body, level.line)
     loop = statement_at(level.body, *facts.loop.position) if facts is not None else None
     every = optimizer_steps(level)
-    return tuple(each for each in every if loop is None or loop.lineno <= each.line <= (loop.end_lineno or 0))
+    return tuple(each for each in every if loop is None or covers(loop, each.line))
 
 
 def is_optimizer(value: object) -> bool:

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from backsight.naming.plain import class_dict, class_name, is_class, namespace
-from backsight.naming.roots import is_user_class
+from backsight.naming.plain import class_name, is_class, namespace
 from backsight.source import (
     Body,
     Place,
@@ -24,15 +23,16 @@ from backsight.source import (
     statement_at,
 )
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import Use, bound, parameters_of, uses
+from backsight.source.bindings import bound, names_read, parameters_of, reads, uses
 from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.keeping import Keeping, is_cached, keepings
 from backsight.story.evaluated import value_of
-from backsight.story.failure import Failure, function_of
+from backsight.story.failure import Failure, function_of, is_users
 from backsight.story.files import user_files
 from backsight.story.sections import (
     Section,
     arguments,
+    body_of,
     function_called,
     held_by,
     is_user_function,
@@ -102,9 +102,9 @@ class Store:
         statement, name = self.statement, self.keeping.name
         value = statement if isinstance(statement, ast.AugAssign) else getattr(statement, "value", None)
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):  # `path.append(f(path[-1]))`
-            read = [use.name for each in statement.value.args for use in uses(each) if not use.binds]
+            read = names_read(*statement.value.args)
         else:
-            read = [use.name for use in uses(value) if not use.binds]
+            read = names_read(value)
         if name in read or statement is None:
             return statement is not None and lets_through(statement, name)
         return any(name in ancestors(self.body, each, statement.lineno) for each in read)
@@ -127,7 +127,7 @@ def spellings(failure: Failure, path: str) -> list[Spelled]:
     cls = held if is_class(held) else type(held)
     if not owner:
         found += [Spelled(body, path) for body in _functions(failure) if path in _outer(body)]
-    elif held is not None and is_user_class(class_dict(cls).get("__module__")):
+    elif held is not None and is_users(cls):
         found += [Spelled(body, f"self.{attribute}") for body in methods_of(cls)]
         found += [Spelled(body, attribute) for body in _classes(failure, cls)]
         found += [Spelled(body, name) for body in _functions(failure) for name in _attributes(body, attribute)]
@@ -145,7 +145,7 @@ def _given(section: Section, name: str, depth: int) -> Iterator[Spelled]:
             continue
         function, owner = function_called(section, call)
         function = undecorated(function)
-        body = function_at(function.__code__) if function is not None and is_user_function(function) else None
+        body = body_of(function)
         for parameter, text in arguments(function, owner, call).items() if body is not None else ():
             if text == name and body is not None:
                 yield Spelled(body, parameter)
@@ -254,6 +254,6 @@ def first_read(body: Body, name: str) -> Place | None:
     A test, `if self.cache is not None:`, is that only where nothing computes with it.
     """
     every = (each for each in statements(body.node) if not isinstance(each, SCOPES))
-    reading = [each for each in every if Use(name, False) in uses(each) and lets_through(each, name)]
+    reading = [each for each in every if reads(each, name) and lets_through(each, name)]
     first = min(reading, key=lambda each: isinstance(each, ast.If | ast.While | ast.Assert), default=None)
     return body.place(first) if first is not None else None

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from backsight.naming import search
 from backsight.story.failure import Failure
+from backsight.story.holders import found_around
 from backsight.story.memory import is_module
 from backsight.tape import parameters_in, tensors_in
 from backsight.tracing.steps import parameters
@@ -32,6 +32,6 @@ class Trained:
 
 def trained(failure: Failure) -> Trained:
     """Find the optimizers around the failure."""
-    found = search((), frames=failure.frames, collect=(torch.optim.Optimizer,)).found
-    owned = {id(p) for o, _ in found if isinstance(o, torch.optim.Optimizer) for p in parameters(o)}
+    optimizers = found_around(failure.frames, torch.optim.Optimizer)
+    owned = {id(p) for each, _ in optimizers for p in parameters(each)}
     return Trained(frozenset(owned) if owned else None)

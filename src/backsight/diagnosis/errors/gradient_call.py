@@ -11,8 +11,7 @@ from backsight.source import Body, Place, only
 from backsight.source.body import calls_in, expressions, is_constant, keyword
 from backsight.source.edits import Edit, instead
 from backsight.source.imports import is_gradient_call
-from backsight.source.rewriting import rewritten
-from backsight.story.attached import with_flag
+from backsight.source.rewriting import rewritten, with_flag
 from backsight.story.failure import Level
 
 POSITIONS = 3

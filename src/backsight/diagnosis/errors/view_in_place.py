@@ -112,7 +112,7 @@ def _with_others(found: Written, fix: str, others: Sequence[Place]) -> str:
     return f"{fix}{also[:-1]}{''.join(map(str, edits))}."
 
 
-def _changed_anew(level: Level, place: Place) -> Edit | None:
+def _changed_anew(level: Level, place: Place) -> Edit | str | None:
     """What makes a statement change a new tensor, or a copy; None where that is not plain."""
     body, statement, away = level.body, statement_at(level.body, *place.position), out_of_place(level.body, place.line)
     if body is None or statement is None:

@@ -57,7 +57,9 @@ def derivatives(scene: Scene) -> Iterator[Derivative]:
         for cut, leaves, made in cuts:
             asked = {id(leaf) for ref in leaves if (leaf := ref()) is not None}
             ours = [leaf for leaf in behind if id(leaf.tensor()) in asked]
-            points = tuple(p for p in ours if not p.owner and p.kind != "parameter" and _are_points(p, met))
+            counts = {shape[0] for shape in met.shapes if shape}
+            free = (p for p in ours if not p.owner and p.kind != "parameter")
+            points = tuple(p for p in free if p.shape and p.shape[0] in counts)
             if made > scene.began and points and any(leaf.owner for leaf in ours) and cut.line not in told:
                 told.add(cut.line)
                 yield Derivative(node, met, cut, points)
@@ -91,10 +93,6 @@ class _Terms:
                 if cut.by in ("detach", "data") and cut.line and cut != but and made > self._scene.began and comes:
                     return cut
         return None
-
-
-def _are_points(leaf: Leaf, met: Met) -> bool:
-    return bool(leaf.shape) and any(shape and shape[0] == leaf.shape[0] for shape in met.shapes)
 
 
 def renewed(scene: Scene) -> Iterator[Renewed]:

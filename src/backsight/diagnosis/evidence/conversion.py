@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any, Literal
@@ -201,7 +201,7 @@ class _Search:
             made = self.of_value(inner, each.value, each, each.lineno, depth - 1, position)
             if made is not None:
                 return replace(made, function=made.function or name, sure=made.sure and len(every) == 1)
-        if self.kind == "none" and position is None and not (given and _always_returns(node)):
+        if self.kind == "none" and position is None and not (given and _ends(node.body)):
             what = "returns nothing" if not given else "ends without a return on some paths"
             assert isinstance(node, ast.stmt)  # a function, as it was called
             return Conversion(inner.body.place(node), what, inner, call, function=name, returns_none=True)
@@ -272,21 +272,13 @@ def _is_start(definition: Definition, kind: Kind) -> bool:
     if kind == "none":
         return False
     return all(
-        isinstance(each, ast.Constant) or (isinstance(each, ast.List | ast.Dict) and not _contents(each))
+        isinstance(each, ast.Constant | ast.List | ast.Dict) and not getattr(each, "elts", getattr(each, "values", ()))
         for each in definition.values
     )
 
 
-def _contents(node: ast.List | ast.Dict) -> list[Any]:
-    return list(node.elts if isinstance(node, ast.List) else node.values)
-
-
-def _always_returns(function: ast.AST) -> bool:
-    """Whether a function ends with a return or raise on every path."""
-    return _ends(list(getattr(function, "body", [])))
-
-
-def _ends(block: list[ast.stmt]) -> bool:
+def _ends(block: Sequence[ast.stmt]) -> bool:
+    """Whether a block ends with a return or raise on every path."""
     last = block[-1] if block else None
     match last:
         case ast.Return() | ast.Raise():

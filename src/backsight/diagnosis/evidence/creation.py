@@ -10,13 +10,12 @@ import torch
 from backsight.diagnosis.scene import Scene
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Evidence
-from backsight.naming import search
-from backsight.naming.plain import mro
 from backsight.naming.roots import is_user_class
 from backsight.source import Place, assignments, only
 from backsight.source.bindings import assigned
-from backsight.source.body import body_around, function_at, functions, statements
-from backsight.story.failure import method
+from backsight.source.body import body_around, functions, statements
+from backsight.story.holders import found_around
+from backsight.story.sections import methods_of
 from backsight.tape import Leaf
 
 
@@ -77,13 +76,9 @@ def put_in_place(scene: Scene, leaf: Leaf) -> tuple[Place | None, str]:
 
 
 def _creation(scene: Scene, tensors: Sequence[torch.Tensor]) -> tuple[Place, str] | None:
-    """The statement that creates the innermost thing with a name that all of the tensors are of, and this name.
-
-    What a module of PyTorch's holds came with it: of `encoder.weight` it is the statement that creates `encoder`.
-    """
+    """The statement that creates the innermost named thing that all tensors are of, `encoder`, and its name."""
     path = _common(scene.names(tensors))
-    found = search((), collect=(torch.nn.Module,)).found
-    modules = {name.path: module for module, name in found if isinstance(module, torch.nn.Module)}
+    modules = {path: module for module, path in found_around((), torch.nn.Module)}
     while path:
         around, _, attribute = path.rpartition(".")
         parent = modules.get(around)
@@ -104,8 +99,7 @@ def _assigned(scene: Scene, name: str, held: object) -> Place | None:
 
 def _constructed(module: torch.nn.Module, attribute: str) -> Place | None:
     """The only statement of a module's constructors that assigns one of its attributes."""
-    constructors = (method(cls, "__init__") for cls in mro(type(module)) if is_user_class(cls.__module__))
-    bodies = (function_at(each.__code__) for each in constructors if each is not None)
+    bodies = (body for body in methods_of(type(module)) if body.name == "__init__")
     return only(place for body in bodies for place in assignments(body, f"self.{attribute}"))
 
 

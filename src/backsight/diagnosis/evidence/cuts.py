@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import ast
 
-from backsight.diagnosis.evidence.reentrant import CHECKPOINTS, not_reentrant
-from backsight.source import Place, calls_of, parsed, read_at
-from backsight.source.bindings import targets
-from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, is_shared
+from backsight.diagnosis.evidence.reentrant import CHECKPOINTS
+from backsight.source import Body, Place, calls_of, parsed, read_at, statement_at
+from backsight.source.bindings import assigned, targets
+from backsight.source.body import (
+    callee,
+    calls_in,
+    covers,
+    dotted,
+    expressions,
+    functions,
+    given_to,
+    is_shared,
+    statements,
+)
+from backsight.source.cut_rules import rule_of
+from backsight.source.definitions import values_of
 from backsight.source.edits import write
-from backsight.source.in_place import in_place
-from backsight.source.rewriting import rewritten
+from backsight.source.out_of_place import in_place
+from backsight.source.rewriting import rewritten, with_flag
 from backsight.story.cut_fixes import mended
 from backsight.story.cuts import CutOff, as_seen
-from backsight.story.hardened import hardened, is_accuracy
 from backsight.story.modes import disabled_by
 from backsight.tracing import Severed
 
@@ -112,7 +123,8 @@ def _not_reentrant(checkpoint: Place) -> str:
     """The edit that has a checkpoint not run inside of backward."""
     body, statement = read_at(checkpoint)
     call = next((each for each in calls_in(statement) if callee(each)[1] in CHECKPOINTS), None)
-    return str(write(checkpoint, not_reentrant(body, statement, call))) if body is not None and call is not None else ""
+    new = with_flag(body, statement, call, "use_reentrant", "False") if call is not None else ""
+    return str(write(checkpoint, new)) if call is not None else ""
 
 
 def taken_back(cut: CutOff, *further: CutOff) -> str:
@@ -125,9 +137,10 @@ def taken_back(cut: CutOff, *further: CutOff) -> str:
 
 def measures_accuracy(cut: Severed) -> bool:
     """Whether what was cut off is an index that the function compares with targets."""
-    place = cut.line.place if cut.line is not None and cut.by in ("integer", "not differentiable") else None
-    body = body_around(place.file, place.line) if place is not None else None
-    return bool(body and place and cut.line and is_accuracy(body, cut.line.segment, place.line))
+    if cut.line is None or cut.by not in ("integer", "not differentiable"):
+        return False
+    body, _ = read_at(cut.line.place)
+    return body is not None and is_accuracy(body, cut.line.segment, cut.line.line)
 
 
 def _state(cut: Severed) -> str | None:
@@ -199,21 +212,15 @@ _SEVERAL = (ast.Dict, ast.DictComp, ast.List, ast.ListComp, ast.Tuple)
 
 
 def _stored_by_hook(cut: Severed) -> str:
-    """Return how a hook of a module keeps what it stores attached; empty where no hook stores it.
-
-    A hook runs in each forward, so that what it stores belongs to it.
-    """
+    """How a hook, which runs in each forward, keeps what it stores attached; empty where no hook stores it."""
     place = cut.line.place if cut.line is not None else None
     if place is None or not _stores(cut):
         return ""
-    around = {b.name for b in functions(place.file) if _covers(b.node, place.line)} - {""}
+    nodes = (each.node for each in functions(place.file))
+    around = {each.name for each in nodes if isinstance(each, ast.FunctionDef) and covers(each, place.line)}
     registers = (call for _, _, call in calls_of(place.file) if _is_hook(call))
     named = {(dotted(n) or "").split(".")[-1] for c in registers for each in c.args for n in ast.walk(each)}
     return place.text.replace(".detach()", "").replace(".data", "") if around & named else ""
-
-
-def _covers(node: ast.AST, line: int) -> bool:
-    return getattr(node, "lineno", line + 1) <= line <= (getattr(node, "end_lineno", None) or 0)
 
 
 def _is_hook(call: ast.Call) -> bool:
@@ -224,3 +231,85 @@ def _stores(cut: Severed) -> bool:
     """Whether the statement of a cut puts the result into a container, or an attribute, that outlives the step."""
     statement = statement_of(cut)
     return any(isinstance(target, ast.Subscript | ast.Attribute) for target, _, _ in targets(statement))
+
+
+_SOFT = frozenset({"softmax", "sigmoid", "gumbel_softmax", "Softmax", "exp"})
+_SPREADS = frozenset({"one_hot", "scatter", "scatter_"})
+"""What spreads indices over as many places again as they were chosen from."""
+
+
+def hardened(body: Body, expression: str, line: int) -> str | None:
+    """Say what trains where a function chooses by the greatest of some values, `one_hot(probs.argmax(-1))`."""
+    if is_accuracy(body, expression, line):
+        return "Use a loss that has a gradient, such as cross_entropy, in place of the accuracy"
+    stack = [parsed(expression)]
+    for node in stack:  # grows as we go
+        if isinstance(node, ast.Name):
+            stack += [each for each in values_of(body, node.id, line) if each not in stack]
+        elif isinstance(node, ast.Call) and callee(node)[1] == "argmax":
+            name = dotted(next(iter(given_to(node)), None))
+            if name is None:
+                return None
+            made = (callee(c)[1] for v in values_of(body, name, line) for c in ast.walk(v) if isinstance(c, ast.Call))
+            soft = name if any(each in _SOFT for each in made) else f"{name}.softmax(-1)"
+            if not (hard := _spread(body, line)):
+                return f"Use {soft} itself"
+            return (
+                f"Use {soft} itself, or {hard} + {soft} - {soft}.detach() to keep the choice and pass on its gradient"
+            )
+        elif isinstance(node, ast.Call):
+            stack += [*node.args, *([node.func.value] if isinstance(node.func, ast.Attribute) else [])]
+    return None
+
+
+def is_accuracy(body: Body, expression: str, line: int) -> bool:
+    """Whether an expression chooses indices, `probs.argmax(1)`, that the function compares with others by == or !=."""
+    chosen = parsed(expression)
+    inside = [each for each in ast.walk(chosen) if isinstance(each, ast.expr)] if chosen is not None else []
+    if not any((rule := rule_of(each)) is not None and rule.kind == "index" for each in inside):
+        return False
+    wanted = {ast.dump(each) for each in inside if (rule := rule_of(each)) is not None and rule.kind == "index"}
+    name = _assigned(body, line)
+    statement = statement_at(body, line)
+    if isinstance(statement, ast.Assign) and any(ast.dump(each) in wanted for each in _through(statement.value)):
+        wanted |= {ast.dump(ast.parse(name, mode="eval").body)} if name else set()
+    operands = (each for s in statements(body.node) for node in expressions(s) for each in _compared(node))
+    return any(ast.dump(inner) in wanted for each in operands for inner in _through(each))
+
+
+def _through(node: ast.expr) -> list[ast.expr]:
+    """An expression, and what it is another dtype or shape of, innermost last: `best` of `best.float().view(-1)`."""
+    found = [node]
+    while isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _KEEPING:
+        found.append(node := node.func.value)
+    return found
+
+
+_KEEPING = frozenset(
+    ("float", "long", "int", "to", "cpu", "cuda", "view", "reshape", "squeeze", "unsqueeze", "flatten", "detach")
+)
+
+
+def _compared(node: ast.expr) -> list[ast.expr]:
+    """The operands of a comparison by == or !=; none of any other expression."""
+    match node:
+        case ast.Compare(left=left, ops=[ast.Eq() | ast.NotEq()], comparators=[right]):
+            return [left, right]
+        case ast.Call(func=ast.Attribute(value=value, attr="eq" | "ne"), args=[*given]):
+            return [value, *given]
+    return []
+
+
+def _spread(body: Body, line: int) -> str:
+    """The variable that gets a choice spread out again, of the shape of what it was chosen from; else empty."""
+    statement = statement_at(body, line)
+    value = statement.value if isinstance(statement, ast.Assign | ast.Return) else None
+    kept = _through(value)[-1] if value is not None else None
+    spreads = isinstance(kept, ast.Call) and callee(kept)[1] in _SPREADS
+    return (_assigned(body, line) or "hard") if spreads else ""
+
+
+def _assigned(body: Body, line: int) -> str:
+    """Return the variable that a statement gives its value."""
+    statement = statement_at(body, line)
+    return next((name for target, _ in assigned(statement) if (name := dotted(target))), "")

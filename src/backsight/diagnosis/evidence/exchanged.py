@@ -7,7 +7,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import only
 from backsight.source.bindings import prefixes
-from backsight.source.edits import write
+from backsight.source.edits import on_line, sentence
 from backsight.source.swapped import Swapped, swapped
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
@@ -29,10 +29,5 @@ def told(swap: Swapped) -> tuple[tuple[Fact, ...], str]:
     one, other = swap.names
     takes = shown(swap.takes, f"{'takes' if swap.into else 'returns'} {other}, then {one}.")
     gives = shown(swap.place, f"{'gives' if swap.into else 'takes'} {one} as {other}, and {other} as {one}.")
-    edit = write(swap.place, swap.mended)
-    fix = (
-        f"On line {swap.place.line}, write `{swap.mended}`{edit}."
-        if swap.mended
-        else f"Exchange {one} and {other} there."
-    )
-    return (takes, gives), fix
+    line = sentence(on_line(swap.place, swap.mended))
+    return (takes, gives), f"{line or f'Exchange {one} and {other} there'}."

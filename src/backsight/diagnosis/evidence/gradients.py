@@ -16,13 +16,14 @@ from backsight.naming.frames import is_function
 from backsight.snapshot import survey
 from backsight.source import Body, LoopFacts, Place, assignments, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import assigned, target_names, uses
+from backsight.source.bindings import assigned, names_read, reads, target_names
 from backsight.source.body import LOOPS, callee, calls_in, dotted, expressions, keyword
 from backsight.source.imports import library
 from backsight.source.leaf_last import asks_for_gradient, element_last, leaf_last
 from backsight.source.rewriting import simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
+from backsight.story.holders import found_around
 from backsight.story.memory import gradient_of, is_module, is_tensor, maker_of
 from backsight.story.sections import methods_of
 from backsight.tape import modules_in
@@ -114,12 +115,11 @@ def _passed(statement: ast.stmt, name: str) -> str:
 
 
 def _lost_leaf(held: Held, body: Body, name: str, place: Place) -> Place | None:
-    """The statement that asked for a gradient of what the name stood for before, `x = torch.tensor(y,
-    requires_grad=True)` above `x = x.float()`, where the result comes from this leaf alone, and no name has it now."""
+    """What made the leaf that the name stood for before `x = x.float()`, if the result comes from it alone."""
     statement, before = statement_at(body, *place.position), assignments(body, name, before=place.line)
     first = statement_at(body, *before[-1].position) if before else None
-    reads = statement is not None and any(use.name == name and not use.binds for use in uses(statement))
-    if not held.is_result or first is None or not reads or not asks_for_gradient(first):
+    renews = reads(statement, name)
+    if not held.is_result or first is None or not renews or not asks_for_gradient(first):
         return None
     leaves = survey((held.tensor,), frames=held.failure.frames).graph.leaves
     alone = len(leaves) == 1 and leaves[0].kind not in ("parameter", "variable")
@@ -128,20 +128,26 @@ def _lost_leaf(held: Held, body: Body, name: str, place: Place) -> Place | None:
 
 def _cut_to_leaf(body: Body, name: str, statement: ast.stmt) -> str | None:
     """An assignment of a result, so that it leaves a leaf."""
-    given = next((value for target, value in assigned(statement) if body.text(target) == name), None)
-    value = body.text(given) if given is not None else "…"
-    return f"{name} = {simple(value)}.detach().requires_grad_()" if "…" not in value else None
+    value = _value_of(body, name, statement)
+    return _as_leaf(name, value) if value else None
 
 
 def updated_by_hand(body: Body, name: str, statement: ast.stmt) -> str | None:
     """The statement of an update, `w = w - lr * w.grad`, so that it leaves a leaf; None for any other."""
+    value = _value_of(body, name, statement)
+    by_gradient = any(body.text(node) == f"{name}.grad" for node in expressions(statement))
+    return _as_leaf(name, value) if value and by_gradient else None
+
+
+def _value_of(body: Body, name: str, statement: ast.stmt) -> str:
+    """What a statement gives a variable, as it is written; empty where that is shortened."""
     given = next((value for target, value in assigned(statement) if body.text(target) == name), None)
-    if given is None:
-        return None
-    value = body.text(given)
-    if value.endswith("…") or not any(body.text(node) == f"{name}.grad" for node in expressions(statement)):
-        return None
-    return f"{name} = ({value}).detach().requires_grad_()"
+    text = body.text(given) if given is not None else ""
+    return "" if text.endswith("…") else text
+
+
+def _as_leaf(name: str, value: str) -> str:
+    return f"{name} = {simple(value)}.detach().requires_grad_()"
 
 
 def _made_in_loop(held: Held) -> Made | None:
@@ -159,25 +165,19 @@ def _made_in_loop(held: Held) -> Made | None:
     asked = asks_for_gradient(first) and not leaf_last(body, held.text, first.lineno)
     if not asked and not _is_seen_made(held, place, before[-1]) and not _has_gone_round(held, facts):
         return None
-    given = next((each for target, each in assigned(again) if body.text(target) == held.text), again.value)
-    value = body.text(given)
     if not asked and held.text not in _comes_from(body, again):
         return Made(place, None)
-    if value.endswith("…"):  # it is shortened
-        value = held.text
-    plain = value == held.text or isinstance(given, ast.Name | ast.Attribute | ast.Call | ast.Subscript)
-    return Made(place, f"{held.text} = {value if plain else f'({value})'}.detach().requires_grad_()")
+    return Made(place, _as_leaf(held.text, _value_of(body, held.text, again) or held.text))
 
 
 def _comes_from(body: Body, statement: ast.Assign) -> set[str]:
     """The names that an assigned value may come from, the statement's own and those before it."""
-    read = {use.name for use in uses(statement) if not use.binds}
+    read = {*names_read(statement)}
     return read.union(*(ancestors(body, name, statement.lineno) for name in read))
 
 
 def _is_seen_made(held: Held, place: Place, other: Place) -> bool:
-    """Whether a watch has seen that the tensor was made by the statement at a place, or in the function which that
-    calls by name, and not by the other."""
+    """Whether a watch has seen one place make the tensor, itself or in a function that it calls, and not the other."""
     watch, body = current(), held.level.body
     line = watch.line_of(survey((held.tensor,), frames=held.failure.frames).graph.roots[0]) if watch else None
     if line is None or body is None:
@@ -196,8 +196,7 @@ def _called(body: Body, place: Place) -> set[str]:
 
 
 def _has_gone_round(held: Held, facts: LoopFacts) -> bool:
-    """Whether an iteration of the loop has got past the failing statement before: what is first bound there or further
-    down has a value, or the counter of the loop has counted."""
+    """Whether the loop has got past the failing statement before: a name from below is there, or it counts."""
     body, level = held.level.body, held.level
     loop = statement_at(body, *facts.loop.position)
     if body is None or not isinstance(loop, LOOPS):
@@ -224,8 +223,7 @@ def _counted(loop: ast.stmt, level: Level) -> bool:
 
 
 def _may_make(statement: ast.stmt, name: str, result: bool) -> bool:
-    """Whether a statement may be what gave a variable a tensor: not a loop, nor `self.hidden = None`; of a result
-    neither `self.hidden = torch.zeros(3)`, which has no graph."""
+    """Whether a statement may give a variable a tensor, for a result one with a graph: not `self.hidden = None`."""
     if isinstance(statement, ast.Assign | ast.AnnAssign):
         given = _given(statement, name)
         return not isinstance(given, ast.Constant) and not (result and is_plain(given))
@@ -264,16 +262,12 @@ def _candidates(held: Held) -> Iterator[tuple[Body, str]]:
             yield level.body, name
             owner, _, attribute = name.rpartition(".")
             if owner and level.value(owner) is not None:
-                methods = sorted(methods_of(type(level.value(owner))), key=_begins)
+                # What another method than `__init__` assigns, it has assigned since.
+                methods = sorted(methods_of(type(level.value(owner))), key=lambda body: body.name == "__init__")
                 yield from ((body, f"self.{attribute}") for body in methods)
     container = held.name.partition("[")[0]
     if container != held.name:
         yield from ((level.body, container) for level in users if level.body and level.value(container))
-
-
-def _begins(body: Body) -> bool:
-    """Whether this is `__init__`: what another method assigns, it has assigned since."""
-    return body.name == "__init__"
 
 
 def _reads(failure: Failure, level: Level) -> Iterator[Read]:
@@ -366,15 +360,13 @@ class Holder:
 
 def holder_of(failure: Failure, tensor: torch.Tensor) -> Holder | None:
     """Return the largest module around the failure that has `tensor` for a parameter; None if none does."""
-    found = search((), frames=failure.frames, collect=(torch.nn.Module,)).found
     owning: list[tuple[tuple[int, int], Holder]] = []
-    for module, name in found:
-        if isinstance(module, torch.nn.Module):
-            paths = list(trainable(module))
-            own = next((path for path in paths if parameter_at(module, path) is tensor), None)
-            if own is not None:
-                size = len(paths), len(list(modules_in(module)))  # a list of layers has as many parameters as its owner
-                owning.append((size, Holder(module, name.path, own)))
+    for module, name in found_around(failure.frames, torch.nn.Module):
+        paths = list(trainable(module))
+        own = next((path for path in paths if parameter_at(module, path) is tensor), None)
+        if own is not None:
+            size = len(paths), len(list(modules_in(module)))  # a list of layers has as many parameters as its owner
+            owning.append((size, Holder(module, name, own)))
     return max(owning, key=lambda each: each[0], default=((0, 0), None))[1]
 
 

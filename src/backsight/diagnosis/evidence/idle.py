@@ -14,7 +14,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place, backward_roots, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import Spot, bound, spots, target_names, uses
+from backsight.source.bindings import Spot, bound, reads, spots, target_names, uses
 from backsight.source.body import body_around, callee, dotted, expressions
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, follow
@@ -148,7 +148,7 @@ def _reads(body: Body, attribute: str) -> Iterator[Place]:
     if body.name == "__init__":
         return
     for spot in spots(body.node):
-        if any(use.name == attribute and not use.binds for use in uses(spot.node)):
+        if reads(spot.node, attribute):
             yield body.place(spot.node)
 
 
@@ -238,7 +238,7 @@ def _conditional(idle: Idle, body: Body, place: Place) -> Reason | None:
     every = spots(body.node)
     spot = next(each for each in every if each.node.lineno == place.line)
     inner = _picked(spot, every) or spot
-    branch = next((around for around, _ in reversed(inner.arms) if isinstance(around, ast.If)), None)
+    branch = next(iter(inner.around(ast.If)[::-1]), None)
     used = body.place(inner.node)
     branch = branch or _returned_before(spot, every)
     if branch is not None:
@@ -267,7 +267,7 @@ def _picked(spot: Spot, every: list[Spot]) -> Spot | None:
     own = target_names(spot.node.target)
     inside = (each for each in every if any(around is spot.node for around, _ in each.arms))
     using = (each for each in inside if any(use.name in own and not use.binds for use in uses(each.node)))
-    return next((each for each in using if any(isinstance(around, ast.If) for around, _ in each.arms)), None)
+    return next((each for each in using if each.around(ast.If)), None)
 
 
 def _picks(statement: ast.stmt, attribute: str) -> bool:

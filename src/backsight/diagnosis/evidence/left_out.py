@@ -14,11 +14,11 @@ from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Certainty, Fact
 from backsight.source import Place, assignments, backward_roots, function_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import Spot, bound, parameters_of, spots, targets, uses
+from backsight.source.bindings import Spot, bound, names_read, parameters_of, spots, targets, uses
 from backsight.source.body import callee, dotted, expressions, statements
 from backsight.source.definitions import values_of
 from backsight.story.cut_fixes import mended
-from backsight.story.cuts import CutOff, choices, cuts, node_of, why
+from backsight.story.cuts import CutOff, choices, cuts, why
 from backsight.story.failure import Failure, follow, function_of
 from backsight.story.memory import is_module
 from backsight.story.sections import Section, followed, function_called, losses, passed
@@ -58,7 +58,7 @@ def left_out(failure: Failure, parameters: Sequence[torch.Tensor], names: Sequen
     if len(found) != 1:
         return None
     section, spot = found[0]
-    branch = next(arm for arm, _ in reversed(spot.arms) if isinstance(arm, ast.If))
+    branch = spot.around(ast.If)[-1]
     return LeftOut(section.body.place(branch), section.body.place(spot.node), _loss_of(failure), bool(owning))
 
 
@@ -80,7 +80,7 @@ def detached(failure: Failure, parameters: Sequence[torch.Tensor]) -> Reason | N
 
 def _decides(cut: CutOff) -> ast.expr | None:
     """What decides whether a block records: `updated` of `with torch.set_grad_enabled(updated):`."""
-    node = node_of(cut.section, cut.cut)
+    node = cut.node
     given = node.args[0] if isinstance(node, ast.Call) and callee(node)[1] == "set_grad_enabled" and node.args else None
     return None if isinstance(given, ast.Constant) else given
 
@@ -125,7 +125,7 @@ def grown(statement: ast.stmt) -> set[str]:
             items = (target for target, _, _ in targets(statement) if isinstance(target, ast.Subscript))
             if filled := {name for each in items if (name := dotted(each.value))}:
                 return filled
-            return bound(statement) & {use.name for use in uses(value) if not use.binds}
+            return bound(statement) & names_read(value)
         case ast.Expr(value=ast.Call() as call) if callee(call)[1] in ("append", "extend"):
             return {dotted(callee(call)[0]) or ""} - {""}
     return set()

@@ -17,7 +17,7 @@ from backsight.source import Place, assignments, backward_roots
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import spots
 from backsight.source.body import callee, dotted
-from backsight.source.edits import put
+from backsight.source.edits import put_at
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_tensor
 from backsight.story.routes import leaves_of
@@ -49,11 +49,8 @@ def over_nothing(failure: Failure, parameters: Sequence[torch.Tensor]) -> tuple[
         return None
     first, names = next(iter(every.values())), list(every)
     place = first.section.body.place(first.loop)
-    return _are(names), Reason(tuple(_evidence(list(every.values()))), place, _fix(first.level, names), held=True)
-
-
-def _are(names: Sequence[str]) -> str:
-    return f"{listed(names, 3)} {'is' if len(names) == 1 else 'are'} empty"
+    are = f"{listed(names, 3)} {'is' if len(names) == 1 else 'are'} empty"
+    return are, Reason(tuple(_evidence(list(every.values()))), place, _fix(first.level, names), held=True)
 
 
 def _evidence(every: Sequence[_Empty]) -> Iterator[Fact]:
@@ -114,10 +111,9 @@ def _fix(level: Level, names: Sequence[str]) -> str:
     body = level.body
     running = next((place for _, place in backward_roots(body)), None)
     spot = next((each for each in spots(body.node) if body.place(each.node) == running), None) if body else None
-    loops = [arm for arm, _ in (spot.arms if spot else ()) if isinstance(arm, ast.For | ast.While)]
+    loops = spot.around(ast.For, ast.While) if spot else []
     if running is None or not any(covers(each, level.line) for each in loops):
         return f"Run backward() and what follows it in the step only `if {empty}:`."
     condition = f"({empty})" if len(names) > 1 else empty
     skip = f"if not {condition}: continue"
-    edit = put(skip, "above", running)
-    return f"Skip a step that has nothing to learn from: put `{skip}` above line {running.line}{edit}."
+    return f"Skip a step that has nothing to learn from: {put_at(skip, 'above', running)}."

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 from typing import NamedTuple
 
 import torch
 
-from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Place, statement_at
-from backsight.source.body import Body, callee, is_constant, keyword
+from backsight.source.body import callee, is_constant, keyword
 from backsight.source.edits import write
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import with_flag
 from backsight.story.failure import Failure
+from backsight.story.holders import found_around
 from backsight.story.sections import sections
 from backsight.tape import modules_in
 
@@ -36,18 +35,9 @@ def reentrant_call(failure: Failure) -> Reentrant | None:
             name, given = callee(call)[1], keyword(call, "use_reentrant")
             if name not in CHECKPOINTS or is_constant(given, False):
                 continue
-            return Reentrant(
-                place, name, not_reentrant(section.body, statement_at(section.body, *place.position), call)
-            )
+            statement = statement_at(section.body, *place.position)
+            return Reentrant(place, name, with_flag(section.body, statement, call, "use_reentrant", "False"))
     return None
-
-
-def not_reentrant(body: Body, statement: ast.stmt | None, call: ast.Call) -> str:
-    """Return the statement of a checkpoint with use_reentrant=False; empty where that is too long."""
-    given, text = keyword(call, "use_reentrant"), body.text(call)
-    new = f"{text[:-1].rstrip(', ')}, use_reentrant=False)"
-    change: dict[ast.expr, str] = {given: "False"} if given else {call: new}
-    return rewritten(body, statement, change) if statement is not None and "…" not in text else ""
 
 
 def without_reentry(failure: Failure, call: Reentrant | None) -> str:
@@ -65,11 +55,7 @@ def without_reentry(failure: Failure, call: Reentrant | None) -> str:
 
 def checkpointing(failure: Failure) -> str:
     """A model of the transformers library that checkpoints its layers, as the functions that run call it."""
-    found = search((), frames=failure.frames, collect=(torch.nn.Module,)).found
-    held = [(module, name.path) for module, name in found if isinstance(module, torch.nn.Module)]
-    paths = (path for module, path in held if any(_is_checkpointed(each) for _, each in modules_in(module)))
+    held = found_around(failure.frames, torch.nn.Module)
+    inside = ((path, namespace(each) or {}) for module, path in held for _, each in modules_in(module))
+    paths = (path for path, attributes in inside if attributes.get("gradient_checkpointing") is True)
     return min(paths, key=len, default="")
-
-
-def _is_checkpointed(module: torch.nn.Module) -> bool:
-    return (namespace(module) or {}).get("gradient_checkpointing") is True

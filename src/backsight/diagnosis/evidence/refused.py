@@ -6,14 +6,13 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import torch
 
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.naming.plain import class_name
 from backsight.naming.roots import is_ours
-from backsight.source.body import callee
+from backsight.source.body import begins, callee
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_module, is_tensor
@@ -37,16 +36,18 @@ class Refusal:
         statement, level = self.level.statement, self.level
         if statement is None or level.column is None:
             return statement
-        if any(_is_stored(node) and _span(node) == _at(level) for node in ast.walk(statement)):
+        parts = (node for node in ast.walk(statement) if isinstance(node, ast.Attribute | ast.Subscript))
+        stored = (node for node in parts if isinstance(node.ctx, ast.Store | ast.Del))
+        if any((*begins(node), _end(node)) == (level.line, level.column, level.end) for node in stored):
             return statement  # it was computed: what failed is to store it
         at = [
             node
             for node in ast.walk(statement)
             if isinstance(node, ast.Call | ast.BinOp | ast.UnaryOp | ast.Subscript | ast.Compare)
-            and (node.lineno, node.col_offset) == (level.line, level.column)
+            and begins(node) == (level.line, level.column)
             and not isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)
         ]
-        at = [node for node in at if (node.end_lineno, node.end_col_offset) == level.end] or at
+        at = [node for node in at if _end(node) == level.end] or at
         inner = self.below[0].frame.f_code.co_name if self.below else ""  # of `f(x).g()` it tells which
         calls = [node for node in at if isinstance(node, ast.Call)]
         runs_module = (node for node in calls if "call_impl" in inner and is_module(value_of(level, node.func)))
@@ -110,16 +111,8 @@ class Refusal:
         return every[:_MOST]
 
 
-def _is_stored(node: ast.AST) -> bool:
-    return isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store | ast.Del)
-
-
-def _span(node: Any) -> tuple[object, ...]:
-    return node.lineno, node.col_offset, (node.end_lineno, node.end_col_offset)
-
-
-def _at(level: Level) -> tuple[object, ...]:
-    return level.line, level.column, level.end
+def _end(node: ast.expr) -> tuple[int | None, int | None]:
+    return node.end_lineno, node.end_col_offset
 
 
 def _named(failure: Failure, tensors: list[torch.Tensor]) -> list[tuple[str, torch.Tensor]]:

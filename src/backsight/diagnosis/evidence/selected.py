@@ -65,8 +65,7 @@ def _after(body: Body, choice: ast.If) -> list[ast.stmt]:
 
 
 def _assigned(choice: ast.If, test: str) -> list[str]:
-    """What a branch assigns, each as a selection between that and what it was, or what the other branch assigns; none
-    where one of several reads what another has assigned, or a branch does something else."""
+    """What branches assign, each as a selection; none where one does something else, or reads another of them."""
     mine, other = _values(choice.body), _values(choice.orelse)
     if mine is None or other is None or (choice.orelse and mine.keys() != other.keys()):
         return []
@@ -78,8 +77,7 @@ def _assigned(choice: ast.If, test: str) -> list[str]:
 
 
 def _chosen(test: str, value: ast.expr, otherwise: ast.expr | None, name: str) -> str:
-    """The selection between two values, without the second between one and what `name` holds; empty if they are no
-    tensors."""
+    """The selection between a value and another, or what `name` holds; empty if they are no tensors."""
     if isinstance(value, ast.Dict | ast.List | ast.Tuple | ast.DictComp | ast.ListComp | ast.Set | ast.GeneratorExp):
         return ""
     return f"torch.where({test}, {whole(value)}, {whole(otherwise) if otherwise else name})"

@@ -19,7 +19,7 @@ from backsight.diagnosis.scene import Scene, Site
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place
-from backsight.source.body import SCOPES, body_around, callee
+from backsight.source.body import SCOPES, body_around, callee, covers
 from backsight.story.cuts import CutOff, along, cuts, origin, why
 from backsight.story.failure import failure_at, function_of
 from backsight.story.hooks import hook_around
@@ -79,21 +79,18 @@ def _ends(cut: Severed) -> tuple[Fact, ...]:
 
 
 def _read(scene: Scene, missing: Sequence[torch.Tensor]) -> list[CutOff]:
-    """Return what cuts parameters off from the loss, as frames and source text show it: in the functions that run, and
-    in the `forward` of each module some of whose parts are among them."""
+    """What cuts parameters off, as frames and text show it: in running functions, and forwards around them."""
     frame = _running(scene.site)
     failure = failure_at(Warning(), frame)
-    named = (section_of(each, _roots(scene, each.line)) for each in failure.users if each.frame is frame)
+    roots = [root for root in scene.graph.root_names if root]
+    running = (each for each in failure.users if each.frame is frame)
+    named = (section_of(each, tuple((root, each.line) for root in roots)) for each in running)
     starts = [each for each in named if each is not None] + losses(failure.users)
     for model in scene.models.values():
         for parent in _around(model, {id(p) for p in missing}):
             starts += itertools.islice(run_by(function_of(parent), parent, whole=False), 1)
     owned = frozenset(id(p) for optimizer in scene.optimizers.values() for p in parameters(optimizer))
     return cuts(failure, Trained(owned), missing, starts)
-
-
-def _roots(scene: Scene, line: int) -> tuple[tuple[str, int], ...]:
-    return tuple((root, line) for root in scene.graph.root_names if root)
 
 
 def _running(site: Site) -> FrameType | None:
@@ -114,7 +111,7 @@ def _backwards(file: str, line: int) -> int:
     module = body_around(file, 0)
     if module is None:
         return 0
-    top = next((each for each in module.node.body if each.lineno <= line <= (each.end_lineno or each.lineno)), None)
+    top = next((each for each in module.node.body if covers(each, line)), None)
     found = ast.walk(top if isinstance(top, SCOPES) else module.node)
     return sum(isinstance(node, ast.Call) and callee(node)[1].endswith("backward") for node in found)
 
@@ -161,10 +158,7 @@ def _are_trained_by_none(scene: Scene, optimizer: str, missing: Sequence[torch.T
 
 
 def _fed(scene: Scene, missing: Sequence[torch.Tensor]) -> Iterator[Severed]:
-    """Yield the cuts between the parameters and what the operations of this very loss were given, the nearest first.
-
-    One line may serve several losses, as that of a discriminator does; what it was given in each is another tensor.
-    """
+    """Yield the cuts between the parameters and what this very loss was given, the nearest first."""
     watch, lost = current(), {id(p) for p in missing}
     kept = (saved.tensor() for each in scene.graph.saved.values() for saved in each) if watch is not None else ()
     for tensor in kept:

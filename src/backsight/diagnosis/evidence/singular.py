@@ -136,17 +136,13 @@ def _chooses(statement: ast.stmt) -> bool:
 def _is_open(node: Node) -> bool:
     """Whether what is divided by, or the operand, may be where the gradient is infinite: not what was kept from it."""
     if node.op == "Div":
-        return sum(edge is not None for edge in node.inputs) == 2 and not _is_kept_away(
-            node.inputs[1], _GUARDS | _CLAMPS
-        )
+        both = sum(edge is not None for edge in node.inputs) == 2
+        return both and not _is_kept_away(node.inputs[1], _GUARDS | _CLAMPS)
     return node.op not in _AT_ZERO or not _is_kept_away(node.inputs[0] if node.inputs else None, _GUARDS)
 
 
 def _is_kept_away(edge: Edge | None, guards: frozenset[str]) -> bool:
-    """Whether an operand was clamped, or a number was added to it, as `F.normalize` and `sqrt(x + eps)` do.
-
-    What is clamped before a root may be clamped at 0.
-    """
+    """Whether an operand was clamped, or a number was added to it, as `F.normalize` and `sqrt(x + eps)` do."""
     node = _without_views(edge)
     if node is None:
         return False

@@ -16,13 +16,14 @@ from backsight.findings.evidence import Evidence
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, only, parsed, read_at, statements_of
 from backsight.source.averaging import Writes, writes
-from backsight.source.bindings import assigned, targets, uses
+from backsight.source.bindings import assigned, names_read, targets
 from backsight.source.body import (
     LOOPS,
     body_around,
     callee,
     callers,
     calls_in,
+    covers,
     dotted,
     expressions,
     functions,
@@ -112,7 +113,7 @@ def _behind(scene: Scene, leaf: Leaf) -> Iterator[list[tuple[Body, ast.stmt]]]:
             continue
         if body.name != "__init__":
             yield [(body, statement)]
-            read = _names_in(line.segment) or {use.name for use in uses(statement) if not use.binds}
+            read = _names_in(line.segment) or {*names_read(statement)}
             yield [(body, s) for s in statements(body.node) if _binds(s, read)]
         kind = _class_around(place)
         yield [
@@ -141,12 +142,11 @@ def _constructs(statement: ast.stmt, kind: str) -> bool:
 def _class_around(place: Place) -> str | None:
     module = body_around(place.file, 0)
     classes = (n for n in (module.node.body if module is not None else ()) if isinstance(n, ast.ClassDef))
-    return next((each.name for each in classes if each.lineno <= place.line <= (each.end_lineno or 0)), None)
+    return next((each.name for each in classes if covers(each, place.line)), None)
 
 
 def _holding(scene: Scene, leaf: Leaf) -> Iterator[tuple[Body, ast.stmt]]:
-    """Yield the statements outside of any `__init__` that assign an attribute around a leaf, or the variable of its
-    model."""
+    """Yield what assigns an attribute around a leaf, outside of any `__init__`, or the variable of its model."""
     root, *inner = leaf.name.split(".")
     for body in functions(scene.site[0]):
         for statement in statements(body.node) if body.name != "__init__" else ():
@@ -182,15 +182,11 @@ def filtering(built: Place) -> Place | None:
 
 def _filters(statement: ast.stmt) -> bool:
     """Whether a statement selects parameters by `requires_grad`: a filter, a comprehension, or an `if`."""
-    if isinstance(statement, ast.If):
-        return any(
-            isinstance(each, ast.Attribute) and each.attr == "requires_grad" for each in ast.walk(statement.test)
-        )
+    tests = [statement.test] if isinstance(statement, ast.If) else []
     if isinstance(statement, ast.Assign | ast.Return | ast.Expr):
-        tests = [i for each in ast.walk(statement) if isinstance(each, ast.comprehension) for i in each.ifs]
+        tests += [i for each in ast.walk(statement) if isinstance(each, ast.comprehension) for i in each.ifs]
         tests += [c.args[0] for c in calls_in(statement) if callee(c) == (None, "filter") and c.args]
-        return any(isinstance(n, ast.Attribute) and n.attr == "requires_grad" for each in tests for n in ast.walk(each))
-    return False
+    return any(isinstance(n, ast.Attribute) and n.attr == "requires_grad" for each in tests for n in ast.walk(each))
 
 
 class Late(NamedTuple):
@@ -273,10 +269,7 @@ def _kinds_around(scene: Scene, leaf: Leaf) -> frozenset[str]:
 
 
 def _constructed_after(around: Body, kinds: Collection[str], built: Place) -> Place | None:
-    """Return the one statement, further down than that which builds an optimizer, that constructs some classes.
-
-    The program constructs them nowhere else, or the statement calls the only function that does.
-    """
+    """The only statement that leads to the constructors of some classes, if it stands below the optimizer's."""
     if not kinds:
         return None
     found = list(_calling(built.file, kinds))
@@ -404,4 +397,4 @@ def _is_repeated(body: Body, most: int) -> bool:
 
 def _is_in_a_loop(body: Body, line: int) -> bool:
     loops = (each for each in statements(body.node) if isinstance(each, LOOPS))
-    return any(each.lineno <= line <= (each.end_lineno or 0) for each in loops)
+    return any(covers(each, line) for each in loops)

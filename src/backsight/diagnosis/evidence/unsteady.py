@@ -10,15 +10,24 @@ from typing import Any, NamedTuple
 
 from backsight.diagnosis.wording import listed
 from backsight.naming.plain import class_dict, class_name, is_class, mro, namespace
-from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, function_at, statement_at
-from backsight.source.bindings import are_alternatives, bound, parameters_of, spots, targets, uses
+from backsight.source.bindings import (
+    are_alternatives,
+    arms_of,
+    bound,
+    names_read,
+    parameters_of,
+    reads,
+    spots,
+    targets,
+    uses,
+)
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING, values_of
 from backsight.source.edits import OR, on_line, without_marks
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
-from backsight.story.failure import method
+from backsight.story.failure import is_users, method
 from backsight.story.fixes import every_time
 from backsight.story.memory import is_tensor, maker_of, needs_gradient
 from backsight.story.sections import Section
@@ -85,10 +94,10 @@ def decided(file: str, line: int) -> Unsteady | None:
     """The condition on which a line runs that ran the first time only."""
     body = body_around(file, line)
     spot = next((each for each in spots(body.node) if each.node.lineno == line), None) if body else None
-    around = next((each for each, _ in reversed(spot.arms) if isinstance(each, ast.If)), None) if spot else None
+    around = next(iter(spot.around(ast.If)[::-1]), None) if spot else None
     if body is None or around is None:
         return None
-    read = [use.name for use in uses(around.test) if not use.binds]
+    read = names_read(around.test)
     called = {name for call in calls_in(around) if (name := dotted(call.func)) is not None and "." not in name}
     names = [name for name in read if name not in called and not any(other.startswith(f"{name}.") for other in read)]
     what = listed(names, 3) or "what decides it"
@@ -100,8 +109,7 @@ def decided(file: str, line: int) -> Unsteady | None:
 
 
 class _Draw(NamedTuple):
-    """A call that draws numbers which checkpoint does not restore, its statement, and what draws the same of PyTorch's
-    own generator: empty where that is not known."""
+    """A call that draws what checkpoint does not restore, and what draws it of PyTorch's own generator, if known."""
 
     section: Section
     call: ast.Call
@@ -144,8 +152,7 @@ def _draws(sections: Sequence[Section]) -> Iterator[Unsteady]:
 
 
 def _drawn_again(draws: Sequence[_Draw]) -> str:
-    """How all of them are drawn of what checkpoint restores. One that stays would draw other numbers, and as long as no
-    shape depends on them, nothing would say so."""
+    """How all are drawn of what checkpoint restores: one that stays draws others, mostly without an error."""
     by_line: dict[Place, list[_Draw]] = {}
     for each in draws:
         by_line.setdefault(each.place, []).append(each)
@@ -271,7 +278,7 @@ _TAKING = ("pop", "popleft", "popitem")
 def _counts(section: Section) -> Iterator[Unsteady]:
     """Attributes and globals that a run changes, and reads."""
     every = list(statements(section.body.node))
-    read = {use.name for each in every for use in uses(each) if not use.binds}
+    read = names_read(*every)
     outer = {name for each in every if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names}
     for each in every:
         changed = {name for name in bound(each) if name.startswith("self.") or name in outer}
@@ -295,8 +302,7 @@ def _counts(section: Section) -> Iterator[Unsteady]:
 
 
 def _buffers(section: Section, every: Sequence[Section]) -> Iterator[Unsteady]:
-    """Tensors of a module's own that a statement changes in place, and that the run reads elsewhere, not in the other
-    arm of a condition. What only overwrites one counts if it is read before."""
+    """Tensors of a module's own that are changed in place and read elsewhere, if overwritten, before."""
     for each in statements(section.body.node):
         name, calls = _changed_in_place(each)
         value = section.value(name) if name.startswith("self.") else None
@@ -304,12 +310,12 @@ def _buffers(section: Section, every: Sequence[Section]) -> Iterator[Unsteady]:
             continue
         place, own = section.body.place(each), section.value("self")
         overwrites = bool(calls) and callee(calls[-1])[1] in ("copy_", "zero_", "fill_")
-        reads = (
+        reading = (
             (other, node)
             for other in every
             if other is section or other.value("self") is own
             for node in statements(other.body.node)
-            if node is not each and name in _read(node)
+            if node is not each and reads(node, name)
         )
         if not any(
             other is not section
@@ -317,7 +323,7 @@ def _buffers(section: Section, every: Sequence[Section]) -> Iterator[Unsteady]:
                 (node.lineno < each.lineno or not overwrites)
                 and not are_alternatives(section.body, place, section.body.place(node))
             )
-            for other, node in reads
+            for other, node in reading
         ):
             continue
         plain = len(calls) == 1 and len(calls[0].args) == 1 and not calls[0].keywords
@@ -325,7 +331,7 @@ def _buffers(section: Section, every: Sequence[Section]) -> Iterator[Unsteady]:
         text = section.body.text(operand) if operand is not None else "…"
         later = f"{name}_due"
         changed = rewritten(section.body, each, {operand: later}) if operand is not None else ""
-        alone = isinstance(each, ast.AugAssign) and _read(each.value).isdisjoint(section.own - {"self"})
+        alone = isinstance(each, ast.AugAssign) and names_read(each.value).isdisjoint(section.own - {"self"})
         whole = "…" not in text and not needs_gradient(value) and not alone
         yield Unsteady(
             place,
@@ -348,15 +354,8 @@ def _changed_in_place(statement: ast.stmt) -> tuple[str, list[ast.Call]]:
     return (dotted(target) or "" if calls or isinstance(statement, ast.AugAssign) else ""), calls
 
 
-def _read(node: ast.stmt | ast.expr) -> set[str]:
-    return {use.name for use in uses(node) if not use.binds}
-
-
 def _each_time(section: Section, statement: ast.stmt, name: str) -> str:
-    """How what a condition keeps is computed in both runs; empty where there is no such condition.
-
-    To fill it before the checkpoint would not do: what depends on trained parameters keeps the graph of its step.
-    """
+    """How both runs compute what a condition keeps: filled before, it would keep the graph of its step. Or empty."""
     every = every_time(section.body, statement, name)
     why = ", as what it keeps has a graph, which serves one backward" if _has_graph(section.value(name)) else ""
     kept = section.body.text(statement.targets[0]) if isinstance(statement, ast.Assign) else name
@@ -370,12 +369,11 @@ def _has_graph(value: object) -> bool:
 
 
 def _done_already(section: Section, statement: ast.stmt) -> str:
-    """What keeps a statement from running again: `if self.cache is None:` around what fills it, or around it and what
-    says that it is filled."""
+    """What keeps a statement from running again: `if self.cache is None:` around it, and what sets that."""
     around = spots(section.body.node)
-    arms = next((each.arms for each in around if each.node is statement), ())
+    arms = arms_of(section.body, statement)
     condition = next((each for each, label in reversed(arms) if isinstance(each, ast.If) and label == "body"), None)
-    read = {use.name for use in uses(condition.test) if not use.binds} if condition else set()
+    read = names_read(condition.test) if condition else set()
     for each in around:
         name = next((name for name in sorted(bound(each.node) & read) if name.startswith("self.")), None)
         if condition is not None and name is not None and any(arm is condition for arm, _ in each.arms):
@@ -387,7 +385,7 @@ def _done_already(section: Section, statement: ast.stmt) -> str:
 def _stores(section: Section) -> Iterator[Unsteady]:
     """Objects that the function is given and fills: a cache, whose class is the only one with such a method."""
     every = [each for each in section.globals.values() if is_class(each)]
-    classes = [each for each in every if is_user_class(class_dict(each).get("__module__"))]
+    classes = [each for each in every if is_users(each)]
     given = parameters_of(section.body.node)
     for call, place in section.calls():
         receiver, name = callee(call)
@@ -434,7 +432,7 @@ def _assigned_at(body: Body, node: ast.expr, name: str, section: Section) -> Pla
     if not isinstance(node, ast.Subscript) and given:
         declared = any(name in each.node.names for each in every if isinstance(each.node, ast.Global | ast.Nonlocal))
         around = isinstance(body.node, ast.Module) or any(each is section.body.node for each in ast.walk(body.node))
-        again = len(given) > 1 or any(isinstance(arm, ast.For | ast.While) for arm, _ in given[0].arms)
+        again = len(given) > 1 or bool(given[0].around(ast.For, ast.While))
         if not declared and not (around and again):
             return None  # a variable of its own, or what is assigned once
     for each in statements(body.node):
@@ -446,8 +444,7 @@ def _assigned_at(body: Body, node: ast.expr, name: str, section: Section) -> Pla
 
 
 def _switches(section: Section, around: Sequence[Body]) -> Iterator[Unsteady]:
-    """Conditions on what may be switched between forward and backward: not on a module that is still being trained,
-    where nothing around it switches modes."""
+    """Conditions on what may be switched between forward and backward: `self.training`, if anything switches modes."""
     called = (callee(call) for body in around for each in statements(body.node) for call in calls_in(each))
     switched = any(receiver is not None and name in ("train", "eval") for receiver, name in called)
     for each in statements(section.body.node):

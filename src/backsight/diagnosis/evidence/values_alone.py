@@ -12,11 +12,10 @@ from backsight.diagnosis.evidence.idle import Reason, parameter_at, trainable
 from backsight.diagnosis.evidence.turns import covers
 from backsight.diagnosis.wording import shown
 from backsight.source import Body, Place
-from backsight.source.bindings import assigned, prefixes, uses
-from backsight.source.body import blocks, callee, calls_in, dotted, statements
+from backsight.source.bindings import assigned, names_read, prefixes, reads, uses
+from backsight.source.body import callee, calls_in, dotted, is_compound, statements
 from backsight.source.changes import changed_memory
-from backsight.source.edits import on_line, write
-from backsight.source.rewriting import rewritten
+from backsight.source.edits import on_line, on_line_with, sentence
 from backsight.story.behind import comes_of
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
@@ -57,8 +56,7 @@ def values_alone(failure: Failure, leaves: Sequence[torch.Tensor], wanted: torch
 
 
 def _cut_up(failure: Failure, leaves: Sequence[torch.Tensor], wanted: torch.Tensor) -> Reason | None:
-    """Return why leaves have the memory of a tensor that is computed from `wanted`, as pieces of it that
-    `setattr(module, name, nn.Parameter(piece))` and `vector_to_parameters(w, model.parameters())` have put there."""
+    """Why leaves are pieces of what is computed from `wanted`: `setattr(module, name, nn.Parameter(piece))`."""
     for level in failure.users:
         for name, whole in level.variables.items():
             if not is_tensor(whole) or maker_of(whole) is None or id(wanted) not in leaves_of(whole):
@@ -68,7 +66,7 @@ def _cut_up(failure: Failure, leaves: Sequence[torch.Tensor], wanted: torch.Tens
             if not held or section is None:
                 continue
             before = (each for each in statements(section.body.node) if each.lineno < level.line)
-            reading = [each for each in before if isinstance(each, ast.Expr) and _reads(each, name)]
+            reading = [each for each in before if isinstance(each, ast.Expr) and reads(each, name)]
             inside = {each: list(_wrapping(failure, section, each, wanted)) for each in reading}
             giving = [each for each in reading if inside[each]] or [e for e in reading if _names_module(section, e)]
             places = [p for each in giving for p in inside[each] or [section.body.place(each)]]
@@ -81,10 +79,6 @@ def _cut_up(failure: Failure, leaves: Sequence[torch.Tensor], wanted: torch.Tens
     return None
 
 
-def _reads(statement: ast.stmt, name: str) -> bool:
-    return any(use.name == name and not use.binds for use in uses(statement))
-
-
 def _names_module(section: Section, statement: ast.stmt) -> bool:
     return any(is_module(section.value(part)) for use in uses(statement) for part in prefixes(use.name))
 
@@ -93,7 +87,7 @@ def _wrapping(failure: Failure, section: Section, giving: ast.stmt, wanted: torc
     """The statements of a function that is called, which make a parameter of what is computed from `wanted`."""
     for called in (each for call in calls_in(giving) for each in called_by(section, call, [section.body.node])):
         for statement in statements(called.body.node):
-            for call in calls_in(statement) if not any(True for _ in blocks(statement)) else ():
+            for call in calls_in(statement) if not is_compound(statement) else ():
                 read = [(called.body.text(each), call.lineno) for each in call.args[:1]]
                 if callee(call)[1] == "Parameter" and comes_of(failure, called, read, [wanted]):
                     yield called.body.place(statement)
@@ -117,9 +111,8 @@ def _in_pieces(section: Section, giving: ast.stmt, name: str, whole: torch.Tenso
             values = f"{{n: parts[n].view_as(p) for n, p in {model}.named_parameters()}}"
             new = f"torch.func.functional_call({model}, {values}, {_inputs(body, call)})"
             first = f"parts = dict(zip(dict({model}.named_parameters()), {sizes}))"
-            if (line := rewritten(body, statement, {call: new})) and not any(_reads(s, "parts") for s in inside):
-                above = f"On line {giving.lineno}, write `{first}`{write(body.place(giving), first)}"
-                return f"{above}, and {on_line(body.place(statement), line)}."
+            if (line := on_line_with(body, statement, {call: new})) and not any(reads(s, "parts") for s in inside):
+                return f"{sentence(on_line(body.place(giving), first))}, and {line}."
     return ""
 
 
@@ -142,7 +135,7 @@ def _writes(section: Section, leaves: Sequence[torch.Tensor], wanted: torch.Tens
         if section.level is not None and statement.lineno > section.level.line:
             continue
         targets = [*changed_memory(statement), *(target for target, _ in assigned(statement))]
-        for target in targets if not any(True for _ in blocks(statement)) else ():
+        for target in targets if not is_compound(statement) else ():
             held = value_of(section, target)
             leaf = next((each for each in leaves if each is held), None)
             source = _source(section, statement, wanted) if leaf is not None else ""
@@ -168,7 +161,7 @@ def _has_run(write: _Write) -> bool:
 
 def _source(section: Section, statement: ast.stmt, wanted: torch.Tensor) -> str:
     """What a statement reads that is computed from a leaf: a tensor, tensors or a module that computes with it."""
-    for name in (use.name for use in uses(statement) if not use.binds):
+    for name in names_read(statement):
         value = section.value(name)
         given = section.given.get(name) if value is None else None
         if given is not None and section.caller is not None:
@@ -207,10 +200,8 @@ def _fix(writes: Sequence[_Write]) -> str:
         if all(each.value and each.section is section and id(each.leaf) in held for each in writes):
             given = ", ".join(f'"{held[id(each.leaf)]}": {each.value}' for each in writes)
             new = f"torch.func.functional_call({text(call.func)}, {{{given}}}, {_inputs(section.body, call)})"
-            if written := rewritten(section.body, statement, {call: new}):
-                edit = write(section.body.place(statement), written)
-                gone = removed(*(each.place for each in writes))
-                return f"On line {statement.lineno}, write `{written}`{edit}, and {gone}."
+            if written := on_line_with(section.body, statement, {call: new}):
+                return f"{sentence(written)}, and {removed(*(each.place for each in writes))}."
     return _GENERAL
 
 

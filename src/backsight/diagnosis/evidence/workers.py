@@ -12,20 +12,19 @@ from typing import Any
 
 import torch
 
-from backsight.naming import search
-from backsight.naming.plain import class_dict, namespace
-from backsight.naming.roots import is_user_class
+from backsight.naming.plain import namespace
 from backsight.snapshot import survey
 from backsight.source import Body, Place, cuts, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound
-from backsight.source.body import body_around, callee, calls_in, dotted, expressions
-from backsight.source.edits import OR, on_line, wrap
+from backsight.source.body import callee, calls_in, dotted, expressions, is_stored
+from backsight.source.edits import OR, on_line, sentence, wrap
 from backsight.source.leaf_last import without_gradient
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
-from backsight.story.failure import Failure, failure_of, function_of, method, owner_of
+from backsight.story.failure import Failure, failure_of, function_of, is_users, method, owner_of
 from backsight.story.handed import handed
+from backsight.story.holders import found_around
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.story.modes import disabled_at
 from backsight.story.sections import Section, run_by
@@ -91,7 +90,7 @@ class Computed:
 
     @property
     def _written(self) -> str:
-        return f"O{on_line(self.place, self.mended)[1:]}"
+        return sentence(on_line(self.place, self.mended))
 
     @property
     def why(self) -> str:
@@ -103,7 +102,7 @@ class Computed:
 def computed_in_worker(failure: Failure) -> Computed | None:
     """Return what a worker has computed, on the way to the line that raised or else to what the dataset returns."""
     every = [section for run in _functions(failure) for section in run]
-    goals, body = told_of(failure), body_around(failure.told.file, failure.told.line) if failure.told else None
+    goals, (body, _) = told_of(failure), read_at(failure.told)
     if body is not None:
         inside = [replace(each, goals=goals) for each in every if each.body.node is body.node]
         every = [*inside, *(each for each in every if each.body.node is not body.node)] if inside else []
@@ -142,9 +141,8 @@ def _held(failure: Failure) -> Computed | None:
 def _optimizer_of(failure: Failure, trained: Iterable[torch.Tensor]) -> str:
     """What the program calls an optimizer that holds one of these parameters."""
     held = {id(each) for each in trained}
-    known = search((), frames=failure_of(failure.error).frames, collect=(torch.optim.Optimizer,)).found
-    every = ((name.path, each) for each, name in known if isinstance(each, torch.optim.Optimizer))
-    return next((name for name, each in every if held & set(map(id, parameters(each)))), "")
+    known = found_around(failure_of(failure.error).frames, torch.optim.Optimizer)
+    return next((name for each, name in known if held & set(map(id, parameters(each)))), "")
 
 
 def _loader(failure: Failure) -> dict[str, Any] | None:
@@ -162,7 +160,7 @@ def _functions(failure: Failure) -> Iterator[Iterator[Section]]:
     if (function := function_of(collate)) is not None:
         yield run_by(function, owner_of(collate), whole=False)
     for _ in range(_DEEPEST):  # a Subset of a Subset
-        if is_user_class(class_dict(type(dataset)).get("__module__")):
+        if is_users(type(dataset)):
             break
         dataset = (namespace(dataset) or {}).get("dataset")
     for name in ("__getitem__", "__getitems__", "__iter__"):
@@ -173,10 +171,10 @@ def _functions(failure: Failure) -> Iterator[Iterator[Section]]:
 def told_of(failure: Failure) -> tuple[tuple[str, int], ...]:
     """What the line that raised works on, as it is written there: `x` of `x.numpy()`, else what its calls are given."""
     raised = failure.told
-    body = body_around(raised.file, raised.line) if raised is not None else None
+    body, statement = read_at(raised)
     if raised is None or body is None:
         return ()
-    calls = list(calls_in(statement_at(body, *raised.position)))
+    calls = list(calls_in(statement))
     methods = [receiver for call in calls if callee(call)[1] == "numpy" and (receiver := callee(call)[0]) is not None]
     return tuple((body.text(each), raised.line) for each in methods or [each for call in calls for each in call.args])
 
@@ -201,7 +199,7 @@ def _requiring(section: Section) -> Iterator[tuple[Computed, object]]:
             is_cut = any(cut.place == place and name in cut.expression for cut in every)
             if is_tensor(value) and needs_gradient(value) and not is_cut:
                 statement = statement_at(section.body, *place.position)
-                read = (n for n in expressions(statement) if not isinstance(getattr(n, "ctx", None), ast.Store))
+                read = (n for n in expressions(statement) if not is_stored(n))
                 nodes = (n for n in read if section.body.text(n) == goal or dotted(n) == name)
                 node = next(nodes, None)
                 new = {node: f"{simple(section.body.text(node))}.detach()"} if node is not None else {}

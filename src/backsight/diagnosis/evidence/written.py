@@ -13,7 +13,7 @@ from backsight.naming import search
 from backsight.naming.plain import class_name
 from backsight.source import Place
 from backsight.source.bindings import uses
-from backsight.source.body import dotted, expressions
+from backsight.source.body import dotted, expressions, is_stored
 from backsight.source.changes import changed_memory
 from backsight.story.changes import works_in_place
 from backsight.story.evaluated import value_of
@@ -104,8 +104,7 @@ def path_of(failure: Failure, tensor: torch.Tensor) -> str:
 
 
 def _part(level: Level, statement: ast.stmt | None, changed: ast.expr) -> tuple[str, str, object]:
-    """What the statement calls the changed object, what it calls the part of it, and that part: the element in
-    `params[i] -= 1`."""
+    """What the statement calls the changed object, and the part of it, and that part, of `params[i] -= 1`."""
     assert level.body is not None
     name, value = dotted(changed) or level.body.text(changed), value_of(level, changed)
     for node in expressions(statement):
@@ -138,9 +137,7 @@ def _inside(failure: Failure, level: Level, accepts: Accepts) -> tuple[torch.Ten
 
 def _spelling(level: Level, statement: ast.stmt | None, tensor: torch.Tensor) -> Iterator[ast.expr]:
     """The expressions of a statement that are this tensor, in the function where it stands."""
-    reads = (
-        each for each in expressions(statement) if level.body and not isinstance(getattr(each, "ctx", None), ast.Store)
-    )
+    reads = (each for each in expressions(statement) if level.body and not is_stored(each))
     yield from (each for each in reads if value_of(level, each) is tensor)
 
 

@@ -23,9 +23,8 @@ from backsight.source.bindings import assigned, stored_arguments
 from backsight.source.body import body_around, callee, calls_in, dotted, is_constant, keyword, read_at
 from backsight.source.edits import on_line, write
 from backsight.source.rewriting import rewritten
-from backsight.story.asked import asked
 from backsight.story.cut_fixes import fix, silenced
-from backsight.story.cuts import CutOff, along, around, node_of, origin, why
+from backsight.story.cuts import CutOff, along, around, asked, node_of, origin, why
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, follow, method
 from backsight.story.files import calls_in_files, user_files

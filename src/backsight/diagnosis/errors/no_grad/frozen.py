@@ -27,8 +27,8 @@ from backsight.source.cut_rules import FROZEN, rule_of
 from backsight.source.definitions import definitions, flow_of
 from backsight.source.edits import OR, change, move, on_line, put, wrap, write
 from backsight.source.freezing import Freezing, freezing_of, freezings
-from backsight.source.in_place import in_place
 from backsight.source.leaf_last import asks_for_gradient
+from backsight.source.out_of_place import in_place
 from backsight.source.restoring import ReadTooLate, put_back_unless_raised, read_too_late
 from backsight.story.failure import Level
 from backsight.story.files import user_files

@@ -23,8 +23,7 @@ from backsight.source.definitions import gathers, values_of
 from backsight.source.edits import OR, on_line, put, without_marks, write
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import out_of_place
-from backsight.source.rewriting import rewritten, simple
-from backsight.story.attached import with_flag
+from backsight.source.rewriting import rewritten, simple, with_flag
 from backsight.story.enabling import computing, enabled, switches
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, method

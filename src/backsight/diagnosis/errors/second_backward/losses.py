@@ -17,13 +17,13 @@ from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place, assignments, backward_roots, only, parsed, read_at, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
-from backsight.source.bindings import are_alternatives, uses
+from backsight.source.bindings import are_alternatives, names_read, uses
 from backsight.source.body import callee, dotted, expressions, statements
 from backsight.source.changes import changed_names
 from backsight.source.edits import OR, Edit, instead, put, repeat, without_marks, write
 from backsight.source.rewriting import rewritten
 from backsight.story.anew import each_detached, lines_of, run_again
-from backsight.story.case import Case, loops, names_read
+from backsight.story.case import Case, loops
 from backsight.story.failure import Level
 from backsight.story.fixes import on_lines, without
 from backsight.story.handed import handed
@@ -42,7 +42,7 @@ def same_loss(case: Case) -> Finding | None:
     for level in case.failure.users:
         if level.body is None:
             continue
-        for name in [name for name in names_read(level) if _is_root(case, level, name)]:
+        for name in [name for name in names_read(level.statement) if _is_root(case, level, name)]:
             before = _earlier_call(level, name)
             if before is not None:
                 return _called_twice(level, name, before)
