@@ -21,7 +21,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.callables import Callable, callables
 from backsight.source.definitions import FILLING, values_of
-from backsight.source.edits import OR, change, lines_of, on_line, write
+from backsight.source.edits import OR, change, lines_of, on_line, sentence, write
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, rewritten_line, simple
 from backsight.story.evaluated import value_of
@@ -29,7 +29,6 @@ from backsight.story.failure import Failure, function_of
 from backsight.story.files import user_files
 from backsight.story.fixes import removed
 from backsight.story.memory import is_tensor, shape_of
-from backsight.text import begun
 from backsight.tracing import current, shapes_inside
 
 _OF_MODULES = {
@@ -391,7 +390,7 @@ def _only_gradient(one: Registered) -> str:
         return ""
     statement = statement_at(body, *place.position)
     new = rewritten(body, statement, {value: ast.unparse(every[0])}) if statement and len(every) == 1 else ""
-    return begun(on_line(place, new)) if new else ""
+    return sentence(on_line(place, new))
 
 
 def _flattened(one: Registered) -> Place | None:
@@ -511,7 +510,7 @@ def _returning(one: Registered, form: str) -> str:
     new = form.format(value if form[-1:] == ")" and "({" in form else simple(value))
     if statement.lineno == statement.end_lineno or isinstance(statement, ast.Return):
         line = rewritten(body, statement, {returned: new})
-        return on_line(body.place(statement), line) if line else ""
+        return on_line(body.place(statement), line)
     line, at = rewritten_line(body, returned, new), returned.lineno
     edit = change(lines_of(body.file, at), body.lines[at - 1].strip(), line)
     return f"on line {at}, write `{line}`{edit}" if line else ""

@@ -18,7 +18,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.source import parsed, read_at
 from backsight.source.body import callee, calls_in, dotted, expressions
-from backsight.source.edits import OR, on_line, put, write
+from backsight.source.edits import OR, on_line, put, sentence, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -26,7 +26,6 @@ from backsight.story.memory import is_tensor
 from backsight.story.modes import Block, headed, inference_block, inference_seen, without_inference
 from backsight.story.sections import called_by, section_of
 from backsight.tape import tensors_in
-from backsight.text import begun
 
 _SAYS = {
     "saved": ("needs to save it for backward.", "autograd cannot save it for backward: it has no version counter"),
@@ -121,7 +120,7 @@ def _fix(failure: Failure, said: dict[str, str | None], name: str, tensor: objec
         whole = name.partition(".")[0]
         return f"Create {whole} outside torch.inference_mode(): tensors created in it cannot be trained."
     if said.get("changed"):
-        return f"{begun(instead)}: its tensors can be modified anywhere."
+        return f"{sentence(instead)}: its tensors can be modified anywhere."
     every = _named(failure, name) if name.isidentifier() else []
     copies, copy = "; ".join(f"{each} = {each}.clone()" for each in every), ""
     if every and level is not None:
@@ -129,7 +128,7 @@ def _fix(failure: Failure, said: dict[str, str | None], name: str, tensor: objec
         where = f": put `{copies}` above line {level.line}{of}{put(copies, 'above', level.place)}"
         what = "a copy" if len(every) == 1 else "copies"
         copy = f" {OR}Or use {what} made outside that block{where}."
-    return f"{begun(instead)}: autograd can use its tensors as constants.{copy}"
+    return f"{sentence(instead)}: autograd can use its tensors as constants.{copy}"
 
 
 def _other_mode(block: Block | None) -> tuple[str, str]:

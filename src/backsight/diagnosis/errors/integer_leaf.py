@@ -17,15 +17,15 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.source import Body, parsed
 from backsight.source.bindings import target_names
-from backsight.source.body import blocks, callee, calls_in, expressions, keyword, statements
-from backsight.source.edits import OR, Edit, on_line, put, write
+from backsight.source.body import callee, calls_in, expressions, is_compound, keyword, statements
+from backsight.source.edits import OR, Edit, on_line, put, sentence, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_module, is_tensor
 from backsight.tape import modules_in
 from backsight.tape.rows import dtype_name
-from backsight.text import begun, lines_at
+from backsight.text import lines_at
 
 
 @explains("BS220", r"[Oo]nly Tensors of floating point (?:and complex )?dtype can require gradients")
@@ -63,7 +63,7 @@ def _asked(failure: Failure, level: Level) -> Iterator[tuple[str, torch.Tensor]]
 def _of_floating_point(level: Level) -> str:
     """The statement that asks for the gradients of several tensors, of those alone that can have one."""
     body, statement = level.body, level.statement
-    if body is None or statement is None or any(True for _ in blocks(statement)):
+    if body is None or statement is None or is_compound(statement):
         return ""
     name: str | None = None
     for receiver, method in map(callee, calls_in(statement)):
@@ -176,7 +176,7 @@ def _hooked(body: Body, statement: ast.stmt, name: str, text: str) -> str:
     at, both = body.place(statement), f"rows = []\n{hook}"
     begin = f"Instead of line {statement.lineno}, write{write(at, both)}"
     if plain := without_request(body, statement):
-        begin = f"{begun(on_line(at, plain))}, and below it{put(both, 'below', at)}"
+        begin = f"{sentence(on_line(at, plain))}, and below it{put(both, 'below', at)}"
     return (
         f"{text} holds indices, which have no gradient: differentiate what {name} looks up. {begin} `rows = []` and "
         f"`{hook}`; after backward(), read `rows[0].grad.norm(dim=-1)`{where}, and call hook.remove(){removing}."

@@ -19,7 +19,7 @@ from backsight.diagnosis.wording import a_kind, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.source import Place, assignments, only, read_at
-from backsight.source.bindings import bound, target_names, uses
+from backsight.source.bindings import bound, names_read, target_names, uses
 from backsight.source.body import LOOPS, callee, calls_in, dotted, expressions, is_shared, keyword, statements
 from backsight.source.changes import changed_memory, changed_names
 from backsight.source.edits import OR, lines_of, on_line, put, without_marks, wrap, write
@@ -468,7 +468,7 @@ def _reads_gradient(found: Written) -> bool:
     statement, body = found.statement, found.level.body
     if statement is None or body is None:
         return False
-    read = {use.name for use in uses(statement) if not use.binds}
+    read = names_read(statement)
     made = (place for name in read for place in assignments(body, name, before=statement.lineno))
     return _reads_own_gradient(found) or any(".grad" in place.text for place in made)
 

@@ -23,7 +23,7 @@ from backsight.diagnosis.wording import if_known, listed, shown, tensor_of
 from backsight.findings.evidence import Fact, as_read, evidence_of
 from backsight.snapshot import survey
 from backsight.source import Body, Place, backward_calls, backward_roots
-from backsight.source.bindings import spots, target_names
+from backsight.source.bindings import arms_of, spots, target_names
 from backsight.source.body import LOOPS, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.edits import OR, move, on_line
 from backsight.source.rewriting import rewritten
@@ -94,7 +94,7 @@ def _below(failure: Failure, zeroed: Place) -> str:
     for level in failure.users:
         inside = level.body is not None and any(each.lineno == zeroed.line for each in statements(level.body.node))
         if inside and level.body is not None and zeroed.file == level.place.file and zeroed.line < level.place.line:
-            arms = next((each.arms for each in spots(level.body.node) if each.node is level.statement), ())
+            arms = arms_of(level.body, level.statement)
             around = next((arm for arm, _ in arms if arm.lineno > zeroed.line), None)
             words, edit = f"line {level.place.line}", move(zeroed, "below", level.place)
             if around is not None:

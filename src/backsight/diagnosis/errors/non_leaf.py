@@ -21,7 +21,7 @@ from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, backward_roots, only
 from backsight.source.ancestry import ancestors
 from backsight.source.body import calls_in, dotted, expressions, functions, read_at, statements
-from backsight.source.edits import OR, on_line, put, without_marks
+from backsight.source.edits import OR, on_line, put, sentence, without_marks
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
@@ -30,7 +30,6 @@ from backsight.story.memory import base_of, is_module, is_tensor
 from backsight.story.sections import Section, called_by, section_of
 from backsight.story.stores import apart, stores
 from backsight.tape import Graph, modules_in, registered
-from backsight.text import begun
 from backsight.tracing import Line, current
 
 _LOST = "from an unnamed leaf that requires grad"
@@ -233,7 +232,7 @@ class Parametrized:
         body, statement, node = self.read
         leaf = self.leaves[0][len(self.owner) :]
         line = rewritten(body, statement, {node: f"{(dotted(node) or '').removesuffix(f'.{self.attribute}')}{leaf}"})
-        return begun(on_line(body.place(statement), line)) if line else ""
+        return sentence(on_line(body.place(statement), line))
 
     @property
     def _tail(self) -> str:

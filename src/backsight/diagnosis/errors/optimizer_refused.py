@@ -23,7 +23,6 @@ from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, if_known, listed, shown, sure_if
 from backsight.findings.evidence import Fact
-from backsight.naming import search
 from backsight.naming.plain import class_name
 from backsight.snapshot import groups
 from backsight.source import Body, Place, calls_of, statements_of
@@ -33,7 +32,8 @@ from backsight.source.edits import OR, Edit, change, on_line, write
 from backsight.source.imports import meaning
 from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.story.files import user_files
-from backsight.story.memory import gradient_of, is_module, is_tensor
+from backsight.story.holders import found_around
+from backsight.story.memory import gradient_of, is_tensor
 from backsight.tape import registered
 from backsight.text import as_code
 
@@ -355,13 +355,13 @@ def _as_adam(case: _Case) -> str:
 
 def _has_tables(case: _Case) -> bool:
     """Whether the program has an embedding, which may be looked up sparsely."""
-    found = search((), frames=case.found.failure.frames, collect=(torch.nn.Module,)).found
+    found = found_around(case.found.failure.frames, torch.nn.Module)
     return any(isinstance(each, torch.nn.Embedding | torch.nn.EmbeddingBag) for each, _ in found)
 
 
 def _looked_up_sparsely(case: _Case) -> Iterator[torch.Tensor]:
     """The weights of embeddings that ask for sparse gradients."""
-    for module, _ in search((), frames=case.found.failure.frames, collect=(torch.nn.Module,)).found:
+    for module, _ in found_around(case.found.failure.frames, torch.nn.Module):
         if isinstance(module, torch.nn.Embedding | torch.nn.EmbeddingBag) and module.__dict__.get("sparse") is True:
             yield from (each for each in registered(module, "_parameters").values() if is_tensor(each))
 
@@ -390,8 +390,8 @@ def _used_otherwise(case: _Case, dense: list[torch.Tensor], table: torch.Tensor,
 
 def _paths_of(case: _Case, tensor: torch.Tensor) -> list[str]:
     """All that the modules of the program call a parameter."""
-    found = search((), frames=case.found.failure.frames, collect=(torch.nn.Module,)).found
-    owners = ((name.path, registered(each, "_parameters")) for each, name in found if is_module(each))
+    found = found_around(case.found.failure.frames, torch.nn.Module)
+    owners = ((path, registered(each, "_parameters")) for each, path in found)
     return [f"{path}.{key}" for path, own in owners for key, held in own.items() if held is tensor]
 
 

@@ -19,13 +19,14 @@ from backsight.naming.roots import is_library, is_user_class
 from backsight.snapshot import groups
 from backsight.source import Body, Place, function_at, only, statements_of
 from backsight.source.bindings import assigned, spots
-from backsight.source.body import blocks, callee, calls_in, dotted, expressions, is_text, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, is_compound, is_text, statements
 from backsight.source.definitions import definitions
 from backsight.source.edits import alternatives, on_line, put, without_marks, write
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, follow
 from backsight.story.files import calls_in_files, user_files
+from backsight.story.holders import found_around
 from backsight.story.memory import is_tensor
 from backsight.text import as_code
 
@@ -198,10 +199,10 @@ def _with(level: Level, statement: ast.stmt | None, name: str, new: str) -> str:
 
 def _by_property(found: Refusal, parameters: Sequence[torch.Tensor]) -> Iterator[Fact]:
     """The properties of the program's modules that give such a parameter of another module, read and never run."""
-    for module, name in search((), frames=found.failure.frames, collect=(torch.nn.Module,)).found:
+    for module, path in found_around(found.failure.frames, torch.nn.Module):
         for attribute, place, value in _given(module):
             if any(value is each for each in parameters):
-                yield shown(place, f"gives the same parameter as {as_code(name.path)}.{attribute}.")
+                yield shown(place, f"gives the same parameter as {as_code(path)}.{attribute}.")
 
 
 def _given(module: object) -> Iterator[tuple[str, Place, object]]:
@@ -276,7 +277,7 @@ def names_mixed(found: Refusal) -> Finding | None:
 def _passing(found: Refusal, method: str) -> Iterator[_Given]:
     """The statements that pass the parameters of a module on as this method gives them."""
     for body, statement in statements_of(*user_files(found.failure)):
-        if any(True for _ in blocks(statement)):
+        if is_compound(statement):
             continue
         roots = [each for each in ast.iter_child_nodes(statement) if isinstance(each, ast.expr)]
         taken = [each for root in roots for each in _taken(found, root, method)]

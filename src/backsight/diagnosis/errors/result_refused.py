@@ -29,7 +29,7 @@ from backsight.snapshot import survey
 from backsight.source import Place, only, read_at
 from backsight.source.bindings import assigned, bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
-from backsight.source.edits import OR, on_line, wrap, write
+from backsight.source.edits import OR, on_line, sentence, wrap, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -38,7 +38,7 @@ from backsight.story.in_pytorch import back_in, in_pytorch
 from backsight.story.memory import base_of, is_module, is_tensor, maker_of, needs_gradient, shape_of
 from backsight.story.routes import reaches_otherwise
 from backsight.tape import ENGINE_CALLS
-from backsight.text import as_code, begun
+from backsight.text import as_code
 from backsight.tracing import current
 
 _ASSIGNED = (ast.Name, ast.Attribute, ast.Subscript)
@@ -408,7 +408,7 @@ class Refused:
             then = "" if beside else f" {other}"
             return f"For its values only: {written}. {OR}Or {block}: then no graph is recorded.{then}"
         if beside:
-            written = begun(written) if written.startswith("on line") else f"Write {written}"
+            written = sentence(written) if written.startswith("on line") else f"Write {written}"
             return f"{written}: the result enters the loss as a constant, and the loss reaches the model without it."
         cheaper = " If you need no gradient at all, compute it under torch.no_grad()." if self.made else ""
         return f"For its values only: {written}. {other}{cheaper}"

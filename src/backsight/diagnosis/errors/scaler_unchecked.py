@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -16,7 +16,6 @@ from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, listed, shown, sure_if
 from backsight.findings.evidence import Evidence, Fact
-from backsight.naming import search
 from backsight.source import Body, Place, only, statements_of
 from backsight.source.bindings import assigned, targets
 from backsight.source.body import callee, dotted, is_shared
@@ -25,7 +24,8 @@ from backsight.source.freezing import freezing_of, freezings
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
 from backsight.story.fixes import removed
-from backsight.story.memory import gradient_of, is_module, needs_gradient
+from backsight.story.holders import found_around
+from backsight.story.memory import gradient_of, needs_gradient
 from backsight.tape import modules_in, parameters_in
 from backsight.tracing.steps import parameters
 
@@ -83,7 +83,7 @@ def _none_this_time(misused: Misused, asked: Fact | None) -> Finding:
     nothing = over_nothing(misused.failure, misused.parameters) if skipped is None else None
     ended = nothing is None and (skipped is None or has_run(skipped[1]))
     reason = nothing[1] if nothing else detached(misused.failure, misused.parameters) if ended else None
-    alone = len(search((), frames=misused.failure.frames, collect=(torch.optim.Optimizer,)).found) < 2
+    alone = len(found_around(misused.failure.frames, torch.optim.Optimizer)) < 2
     stands = place is not None and place.text == step
     stands = stands and not (misused.here is not None and is_shared(misused.here.section.body, misused.here.place.line))
     stepping = f"if any(p.grad is not None for group in {argument}.param_groups for p in group['params']): {step}"
@@ -141,19 +141,17 @@ def _only_if(call: Call, here: Call | None) -> ast.If | None:
 
 def _with_gradients(misused: Misused) -> list[str]:
     """The models with gradients none of whose parameters this optimizer holds, nor any other."""
-    found = search((), frames=misused.failure.frames, collect=(torch.optim.Optimizer,)).found
-    others = [each for each, _ in found if isinstance(each, torch.optim.Optimizer)]
+    frames = misused.failure.frames
+    others = [each for each, _ in found_around(frames, torch.optim.Optimizer)]
     held = {id(p) for each in others for p in parameters(each)} | {id(each) for each in misused.parameters}
-    found = search((), frames=misused.failure.frames, collect=(torch.nn.Module,)).found
-    every: list[tuple[Any, str]] = [(module, name.path) for module, name in found if is_module(module)]
     models = [
-        (module, name)
-        for module, name in every
+        (module, path)
+        for module, path in found_around(frames, torch.nn.Module)
         if any(gradient_of(p) is not None for p in parameters_in(module))
         and not any(id(p) in held for p in parameters_in(module))
     ]
     inner = {id(m) for module, _ in models for path, m in modules_in(module) if path}
-    return [name for module, name in models if id(module) not in inner]
+    return [path for module, path in models if id(module) not in inner]
 
 
 # An optimizer whose parameters are all frozen, so that no backward gives them gradients.
@@ -182,8 +180,7 @@ def frozen_in_optimizer(misused: Misused, trained: Sequence[str], title: str, as
 def owner_of(misused: Misused) -> str:
     """What the program calls the largest module all of whose parameters the optimizer holds; empty if there is none."""
     held = {id(each) for each in misused.parameters}
-    found = search((), frames=misused.failure.frames, collect=(torch.nn.Module,)).found
-    every = [(list(parameters_in(module)), name.path) for module, name in found if is_module(module)]
+    every = [(list(parameters_in(m)), path) for m, path in found_around(misused.failure.frames, torch.nn.Module)]
     owned = [(len(ps), path) for ps, path in every if ps and all(id(p) in held for p in ps)]
     return max(owned, key=lambda each: each[0], default=(0, ""))[1]
 

@@ -19,7 +19,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place, assignments, only, statement_at
 from backsight.source.bindings import uses
-from backsight.source.body import blocks, callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.body import blocks, callee, calls_in, dotted, expressions, functions, is_compound, statements
 from backsight.source.definitions import values_of
 from backsight.source.edits import OR, Edit, on_line, put, write
 from backsight.source.imports import library
@@ -310,7 +310,7 @@ def _named(failure: Failure, kinds: Collection[str]) -> Iterator[tuple[Place, st
     """Where the program has a class that it does not call by its name: in a dict of layers, as an argument."""
     for module in (next(functions(file), None) for file in user_files(failure)):
         for each in ast.walk(module.node) if module is not None else ():
-            if isinstance(each, ast.stmt) and not any(True for _ in blocks(each)):
+            if isinstance(each, ast.stmt) and not is_compound(each):
                 found = [node for node in expressions(each) if (dotted(node) or "").rpartition(".")[2] in kinds]
                 yield from ((module.place(each), module.text(node)) for node in found if module is not None)
 

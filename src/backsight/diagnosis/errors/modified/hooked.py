@@ -15,7 +15,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, if_known, listed, shown, sure_if
 from backsight.source import function_at, statements_of
 from backsight.source.bindings import bound
-from backsight.source.body import LOOPS, SCOPES, Body, blocks, statements
+from backsight.source.body import LOOPS, SCOPES, Body, is_compound, statements
 from backsight.source.edits import instead
 from backsight.source.rewriting import rewritten
 from backsight.story.case import Case
@@ -100,7 +100,7 @@ def _made(body: Body) -> tuple[Body, ast.stmt] | tuple[None, None]:
 
 
 def _lambda(statement: ast.stmt, arguments: object) -> ast.Lambda | None:
-    if isinstance(statement, SCOPES) or any(True for _ in blocks(statement)):
+    if isinstance(statement, SCOPES) or is_compound(statement):
         return None
     inside = (each for each in ast.walk(statement) if isinstance(each, ast.Lambda))
     return next((each for each in inside if each.args is arguments), None)

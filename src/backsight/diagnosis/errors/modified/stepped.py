@@ -16,7 +16,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, listed, shown, sure_if, unwatched
 from backsight.findings.evidence import Certainty
 from backsight.source import Body, Place, read_at, statement_at
-from backsight.source.bindings import bound, uses
+from backsight.source.bindings import bound, names_read, uses
 from backsight.source.body import SCOPES, callee, calls_in, dotted, expressions, statements
 from backsight.source.edits import OR, lines_of, move, put, repeat, write
 from backsight.source.rewriting import rewritten
@@ -271,7 +271,7 @@ def _stored_again(subject: Subject, case: Case, level: Level | None, step: Chang
     nodes = set(made_in(graph, level.value(name))) if within else set[int]()
     around = set(below(graph, [index for index, _ in graph.root_edges], without=nodes))
     beside = {leaf.node for leaf in graph.leaves if leaf.owner == owner} & around
-    read = {use.name for use in uses(statement) if not use.binds}
+    read = names_read(statement)
     known = all(each.partition(".")[0] == root and level.value(each) is not None for each in read)
     if subject.node.index not in below(graph, nodes) or beside or not known:
         return ""

@@ -15,7 +15,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, if_known, listed, shown, sure_if
 from backsight.source import Place, backward_roots, cuts
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import Spot, bound, spots, uses
+from backsight.source.bindings import Spot, bound, reads, spots, uses
 from backsight.source.body import callee, calls_in, dotted, statements
 from backsight.source.choices import Choice
 from backsight.story.memory import is_module
@@ -147,7 +147,7 @@ def _sum_of_nothing(section: Section, name: str) -> tuple[Place, Spot, Section] 
     if len(binding) < 2 or not _is_zero(binding[0].node) or binding[0].branches:
         return None
     adding = binding[1:]
-    if all(each.branches and any(use.name == name and not use.binds for use in uses(each.node)) for each in adding):
+    if all(each.branches and reads(each.node, name) for each in adding):
         return section.body.place(binding[0].node), adding[0], section
     return None
 

@@ -21,7 +21,7 @@ from backsight.diagnosis.wording import counted, failing, listed, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.source import Place, assignments, lets_through, only
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import Use, spots, uses
+from backsight.source.bindings import Use, arms_of, spots, uses
 from backsight.source.body import blocks, body_around, dotted, expressions, read_at, statements
 from backsight.source.cut_rules import FROZEN, rule_of
 from backsight.source.definitions import definitions, flow_of
@@ -267,7 +267,7 @@ def _unfreeze_new(new: Replaced, freezing: Freezing | None, model: str) -> str:
 def _moved(place: Place, above: Place) -> str:
     """The edit that moves a statement above another, with the blocks around it that hold nothing else."""
     body, statement = read_at(place)
-    arms = next((each.arms for each in spots(body.node) if each.node is statement), ()) if body is not None else ()
+    arms = arms_of(body, statement)
     around = [arm for arm, _ in arms if arm.lineno > above.line]
     alone = all(len(block) == 1 for arm in around for _, block in blocks(arm))
     whole = body.place(around[0]) if around and body is not None else place

@@ -19,12 +19,11 @@ from backsight.snapshot import survey
 from backsight.source import Cut, Place, assignments, cuts
 from backsight.source.bindings import uses
 from backsight.source.body import functions, is_constant, keyword, read_at
-from backsight.source.edits import on_line, put
+from backsight.source.edits import on_line, put, sentence
 from backsight.story.cuts import why
 from backsight.story.failure import Failure, Level
 from backsight.story.handed import Handed, handed
 from backsight.story.memory import is_tensor, needs_gradient
-from backsight.text import begun
 
 
 def input_without_grad(failure: Failure) -> Finding:
@@ -172,5 +171,5 @@ def _zeros(scene: Scene, name: str) -> str:
         new = f"{body.text(call.node)} if {name}.requires_grad else {other}"
         line = call.rewritten({call.node: new if value is call.node else f"({new})"})
     if line and "…" not in line:
-        return f"{begun(on_line(place, line))}."
+        return f"{sentence(on_line(place, line))}."
     return f"Where {name}.requires_grad is False, use {other} instead of the result of line {place.line}."

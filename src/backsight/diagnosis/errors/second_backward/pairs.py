@@ -11,7 +11,7 @@ from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, parsed
 from backsight.source.bindings import bound, spots, uses
-from backsight.source.body import blocks, body_around, callee, calls_in, expressions, statements
+from backsight.source.body import blocks, body_around, callee, calls_in, expressions, is_compound, statements
 from backsight.source.changes import changed_names
 from backsight.source.edits import Where, move, remove, write
 from backsight.story.case import Case
@@ -127,7 +127,7 @@ def perhaps_moved(level: Level, first: Place) -> Place | None:
 def _between(level: Level, first: Place) -> Iterator[tuple[ast.stmt, Place]]:
     for each in statements(level.body.node) if level.body else ():
         place = level.body.place(each) if level.body else first
-        if first.position < place.position < level.place.position and not any(True for _ in blocks(each)):
+        if first.position < place.position < level.place.position and not is_compound(each):
             yield each, place
 
 

@@ -19,13 +19,12 @@ from backsight.source import Body, Place, assignments, loop_facts, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, target_names, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
-from backsight.source.edits import on_line, without_marks
+from backsight.source.edits import on_line, sentence, without_marks
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
 from backsight.story.memory import is_module, is_tensor, shape_of
 from backsight.story.sections import Section, called_by, section_of, sections
 from backsight.tape import parameters_in, tensors_in
-from backsight.text import begun
 
 
 def of_copies(case: Unused) -> Finding | None:
@@ -48,7 +47,7 @@ def of_copies(case: Unused) -> Finding | None:
             shown(case.ancestors[name].read, f"computes with {name}."),
             case.asked,
         ),
-        f"{begun(how)}. allow_unused=True would return None for every input.",
+        f"{sentence(how)}. allow_unused=True would return None for every input.",
         source=case.failure.source,
     )
 
@@ -209,7 +208,7 @@ def another_model(case: Unused) -> Finding | None:
         return explanation(
             f"{case.output} does not depend on the parameters of {name}: {called} computes it.",
             (shown(place, f"calls {called}, which has parameters of its own."), *computed(case), case.asked),
-            f"{begun(on_line(place, line))}." if line else f"Call {name} instead of {called}.",
+            f"{sentence(on_line(place, line))}." if line else f"Call {name} instead of {called}.",
             source=place,
         )
     return None
@@ -240,12 +239,12 @@ def _using(
     ]
     if edits and len(edits) == len(lines):
         written = listed([on_line(inner.body.place(each), line) for each, line in edits])
-        return inner.body.place(edits[0][0]), f"{begun(written)}."
+        return inner.body.place(edits[0][0]), f"{sentence(written)}."
     for each, call in [(one, call) for one in every for call in calls_in(one)]:
         for model in called_by(inner, call, ()):
             new = _past_embedding(inner, model, call, parameter)
             if new and (line := rewritten(inner.body, each, {call: new})):
-                return (at := inner.body.place(each)), f"{begun(on_line(at, line))}."
+                return (at := inner.body.place(each)), f"{sentence(on_line(at, line))}."
     calling = next((each for each in every if any(calls_in(each))), every[0] if every else inner.body.node.body[0])
     return inner.body.place(calling), f"Use {parameter} in {inner.body.name}()."
 

@@ -16,7 +16,7 @@ from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place, loop_facts, only
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import Spot, Use, bound, spots, uses
+from backsight.source.bindings import Spot, Use, bound, names_read, spots, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.edits import lines_of, move, put
 from backsight.story.evaluated import value_of
@@ -125,7 +125,7 @@ def computed_from(body: Body, name: str, first: int, until: int, output: str, li
     names, found = {name}, list[ast.stmt]()
     leading = {output, *ancestors(body, output, line)}
     for each in statements(body.node):
-        read = {use.name for use in uses(each) if not use.binds}
+        read = names_read(each)
         made = bound(each) & leading
         if first <= each.lineno < until and made and names & read:
             names |= made
@@ -218,7 +218,7 @@ def _computed_from_entry(level: Level, key: str) -> Iterator[tuple[str, str, Pla
             read = next((n for n in expressions(value) if _key(n) == key and not _is_called(n, value)), None)
             if read is not None:
                 reads.append((body.place(each), body.text(read)))
-            named = {use.name for use in uses(value) if not use.binds} & own
+            named = names_read(value) & own
             target = each.targets[0] if isinstance(each, ast.Assign) and (read is not None or named) else None
             if isinstance(target, ast.Name):
                 own.add(target.id)
@@ -247,7 +247,7 @@ def computed_before_loop(case: Unused) -> Finding | None:
     inside = [each for each in statements(body.node) if facts.loop.line < each.lineno < level.line]
     for each in inside:  # what reads it there as well may depend on this iteration's
         leads = bound(each) & case.ancestors.keys() - {base}
-        if leads and base in {use.name for use in uses(each) if not use.binds}:
+        if leads and base in names_read(each):
             return None
     early = computed_from(body, base, read.read.line, facts.loop.line, level.receiver or case.output, level.line)
     if not early:
@@ -341,7 +341,7 @@ def _reading(body: Body) -> set[str]:
 def _moved(every: Sequence[Spot], read: Spot, made: Spot, name: str, makes: Place) -> str:
     """To create it above the statement that has read the earlier one, where nothing between gives it what it needs."""
     between = every[every.index(read) : every.index(made)]
-    needed = {use.name for use in uses(made.node) if not use.binds}
+    needed = names_read(made.node)
     if read.arms != made.arms or any((needed | {name}) & bound(each.node) for each in between):
         return ""
     above = f"above line {read.node.lineno}{move(makes, 'above', *lines_of(makes.file, read.node.lineno))}"
