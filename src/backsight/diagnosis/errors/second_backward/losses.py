@@ -95,7 +95,7 @@ class _Pair:
 
     def line(self, loss: str) -> int:
         """Where a loss runs backward."""
-        return self.place.line if loss == self.other else self.level.line
+        return self.level.line if loss == self.loss else self.place.line
 
     def reads(self, loss: str) -> dict[str, Ancestor]:
         """What a loss is computed from in the function."""
