@@ -1,11 +1,13 @@
-"""BS142: a hook zeroes the gradient of a parameter in every step."""
+"""BS142: a hook zeroes the gradient of a parameter in every step, or is registered again and again."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import FrameType
+from functools import partial
+from types import BuiltinFunctionType, CodeType, FrameType
 from typing import Any
 
 import torch
@@ -13,17 +15,13 @@ import torch
 from backsight.diagnosis._torch import gradient_hooks
 from backsight.diagnosis.errors.hook_result import Registered, registrations
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import files_around
-from backsight.diagnosis.wording import listed, numbered, shown, warning
-from backsight.findings.evidence import Fact
-from backsight.naming import search
-from backsight.naming.plain import class_name
+from backsight.diagnosis.program import few_of, files_around, loops_around
+from backsight.diagnosis.wording import if_known, listed, numbered, shown, sure_if, warning
+from backsight.naming.plain import class_name, namespace
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Place, function_at, only, read_at
-from backsight.source.body import LOOPS, callee, dotted, statements
+from backsight.source.body import callee, dotted
 from backsight.story.failure import function_of
-
-CODES = ("BS142",)
 
 _IN_PLACE = ("zero_", "mul_", "fill_", "copy_", "masked_fill_", "clamp_")
 _ZEROS = ("zeros_like", "new_zeros", "zero_", "zeros")
@@ -31,8 +29,7 @@ _ZEROS = ("zeros_like", "new_zeros", "zero_", "zeros")
 
 @dataclass(frozen=True, eq=False)
 class _Hook:
-    """A hook that may zero a gradient: what the program calls it, the statements that registered it, and whether it is
-    sure that it makes zeros of whatever it is given."""
+    """A hook that may zero a gradient, what registered it, and whether it is sure to zero whatever it is given."""
 
     name: str
     registered: tuple[Registered, ...]
@@ -111,23 +108,21 @@ def _is_zero(value: ast.expr) -> bool:
 
 
 def _finding(hook: _Hook, held: Sequence[torch.Tensor], since: int, *, read: bool = False) -> Finding:
-    few = listed([found[0].path if found else "a parameter" for found in search(held, limit=1).names], 2)
-    one = len(held) == 1
+    few, one = few_of(held), len(held) == 1
     places = list(dict.fromkeys(each.place for each in hook.registered))
     place = only(places)
-    evidence: list[Fact] = [f"Each gradient that was read from step {numbered(since)} on was exactly zero."]
-    for each in places[:2]:
-        called = "a lambda" if hook.name == "<lambda>" else hook.name
-        evidence.append(shown(each, f"registers the hook {called}.", "read" if read or len(places) > 1 else None))
+    called, sure = "a lambda" if hook.name == "<lambda>" else hook.name, not read and len(places) < 2
     lost = _lost(place) if place is not None else None
-    if lost is not None:
-        evidence.append(f"{lost} holds only the last handle: the other hooks cannot be removed.")
     why = "a hook zeroes" if hook.zeroes else "a hook seems to zero"
     freeze = f"To freeze {few} for good, use requires_grad_(False)."
     return warning(
         "BS142",
         f"{few} {'gets' if one else 'get'} no gradient: {why} {'it' if one else 'them'} in every step.",
-        evidence,
+        (
+            f"Each gradient that was read from step {numbered(since)} on was exactly zero.",
+            *(shown(each, f"registers the hook {called}.", sure_if(sure)) for each in places[:2]),
+            f"{lost} holds only the last handle: the other hooks cannot be removed." if lost is not None else None,
+        ),
         f"Keep all handles in a list, and call remove() on each of them. {freeze}"
         if lost is not None
         else f"Keep the handle that the registration returns, and call its remove() before training. {freeze}",
@@ -142,6 +137,56 @@ def _lost(place: Place) -> str | None:
     body, statement = read_at(place)
     if body is None or not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
         return None
-    loops = (s for s in statements(body.node) if isinstance(s, LOOPS))
-    inside = any(each.lineno < place.line <= (each.end_lineno or 0) for each in loops)
-    return dotted(statement.targets[0]) if inside else None
+    return dotted(statement.targets[0]) if loops_around(body, place.line) else None
+
+
+# Hooks that are registered again and again, and never removed.
+
+
+_TABLES = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+_FORWARD = ("register_forward_hook", "register_forward_pre_hook")
+
+
+def hooks(held: torch.Tensor | torch.nn.Module) -> Counter[Any]:
+    """Return how often each function of the program's is a hook of a parameter or module, by its code."""
+    if isinstance(held, torch.Tensor):
+        every = gradient_hooks(held)
+    else:
+        tables: list[Any] = [(namespace(held) or {}).get(name) for name in _TABLES]
+        every = [hook for table in tables if table for hook in list(table.values())]
+    return Counter(filter(None, map(_of, every))) if len(every) > 1 else Counter()
+
+
+def _of(hook: Any) -> CodeType | BuiltinFunctionType | None:
+    """Return the code of a hook of the program's, or a function of PyTorch's that has none; None for all others."""
+    while type(hook) is partial:
+        hook = hook.func
+    function = function_of(hook)
+    if function is None:
+        return hook if type(hook) is BuiltinFunctionType else None
+    code: CodeType = function.__code__
+    return None if is_library(code.co_filename) or is_ours(code.co_filename) else code
+
+
+def piled(
+    held: Sequence[torch.Tensor | torch.nn.Module], hook: object, counts: Sequence[tuple[int, int]], frame: FrameType
+) -> Finding:
+    """Return the finding that the same hook is on these more and more often: `counts` by step."""
+    every = [each for file in files_around(frame) for each in registrations(file, *_FORWARD)]
+    fitting = [each for each in every if isinstance(hook, CodeType) and each.is_of(hook)]
+    fitting = fitting or [each for each in every if each.fits(getattr(hook, "co_name", getattr(hook, "__name__", "")))]
+    place = fitting[0].place if len(fitting) == 1 else None
+    step, many = counts[-1]
+    grown = listed([f"{count:,} at step {numbered(at)}" for at, count in counts[-3:]])
+    return warning(
+        "BS142",
+        f"The same hook runs {many:,} times on {few_of(held)}: it is registered again and again, and never removed.",
+        (
+            f"Copies of it: {grown}.",
+            if_known(place, "registers it once more each time it runs."),
+        ),
+        "Register it once, before the training. Or keep the handle that the registration returns, and call its "
+        "remove() before you register it again.",
+        place,
+        since=step,
+    )

@@ -1,4 +1,4 @@
-"""BS134: parameters are frozen since a word appears inside their names."""
+"""BS109, BS133, BS134: frozen parameters: in an optimizer, all zeros, or since a word appears inside their names."""
 
 from __future__ import annotations
 
@@ -11,15 +11,96 @@ from types import ModuleType
 import torch
 
 from backsight.diagnosis.amending import instead
+from backsight.diagnosis.evidence.creation import built_at
+from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.scene import Scene, rule
 from backsight.diagnosis.wording import counted, if_known, listed, shown, warning
 from backsight.source import Place, read_at
 from backsight.source.body import expressions
 from backsight.source.edits import OR
-from backsight.source.freezing import freezings
-from backsight.tape import modules_in, registered
+from backsight.source.freezing import freezings, unfreezings_after
+from backsight.tape import modules_in, parameters_in, registered
+from backsight.tape.saved import is_readable
+from backsight.tracing.steps import parameters
+
+
+@rule("BS109")
+def frozen_in_optimizer(scene: Scene) -> Iterator[Finding]:
+    """Parameters with requires_grad=False in an optimizer: usual in fine-tuning, so only a note.
+
+    It is none where the program unfreezes later: an optimizer of all parameters is then the right one.
+    """
+    for name, optimizer in scene.involved().items():
+        held = parameters(optimizer)
+        frozen = [p for p in held if not p.requires_grad]
+        moving = [p for p in frozen if p.grad is not None]
+        if moving or (frozen and not _unfreezes(scene, name)):
+            fate = "The optimizer skips parameters without a gradient."
+            if moving:
+                fate = (
+                    f"{scene.listed(moving)} still {'has' if len(moving) == 1 else 'have'} an old gradient: step() "
+                    "applies it, with momentum and weight decay, until it is None."
+                )
+            yield Finding(
+                "BS109",
+                "note",
+                f"{len(frozen)} of the {len(held)} parameters in {name} {'is' if len(frozen) == 1 else 'are'} frozen.",
+                (f"requires_grad is False for {scene.listed(frozen)}. {fate}",),
+                "If you froze them on purpose, there is nothing to do. Otherwise, unfreeze them with "
+                "requires_grad_(True) before the forward pass.",
+            )
+
+
+def _unfreezes(scene: Scene, optimizer: str) -> bool:
+    """Whether a statement further down than that which builds an optimizer unfreezes something."""
+    built = built_at(scene, optimizer)
+    return built is not None and bool(unfreezings_after(built))
+
+
+_LAYERS = (torch.nn.Linear, torch.nn.Conv1d, torch.nn.Conv2d, torch.nn.Conv3d)
+"""Layers that multiply by their weight; what is added, as positions are, may well be zero."""
+
+_FIRST = 64
+"""Values that are looked at before all of them are."""
+
+
+@rule("BS133")
+def frozen_zeros(scene: Scene) -> Iterator[Finding]:
+    """Layers that begin with zeros, such as the second half of an adapter, are there to be trained."""
+    for model in scene.models.values():
+        held = dict.fromkeys(parameters_in(model))
+        if not any(p.requires_grad for p in held):
+            continue
+        layers = [module for _, module in modules_in(model) if isinstance(module, _LAYERS)]
+        weights = {id(module): registered(module, "_parameters").get("weight") for module in layers}.values()
+        zeros = [p for p in weights if isinstance(p, torch.Tensor) and not p.requires_grad and _are_zeros(p)]
+        if zeros:
+            yield _all_zeros(scene, zeros)
+            return
+
+
+def _are_zeros(weight: torch.Tensor) -> bool:
+    if not weight.numel() or not is_readable(weight) or weight.layout != torch.strided:
+        return False
+    with torch.no_grad():
+        start = weight.detach()[(0,) * (weight.dim() - 1)][:_FIRST]
+    return is_zero(start) is True and is_zero(weight) is True
+
+
+def _all_zeros(scene: Scene, zeros: list[torch.Tensor]) -> Finding:
+    found = list(freezings(scene.site[0]))
+    place = found[0].at if len(found) == 1 else None
+    several = len(zeros) > 1
+    return warning(
+        "BS133",
+        f"{scene.listed(zeros, 2)} {'are' if several else 'is'} all zeros and frozen: "
+        f"{'their' if several else 'its'} output is zero and stays zero.",
+        (if_known(place, "decides what is frozen."),),
+        f"Call requires_grad_(True) on {'them' if several else 'it'} and pass {'them' if several else 'it'} to the "
+        "optimizer; check the names that decide what is frozen.",
+        place,
+    )
 
 
 @rule("BS134")
