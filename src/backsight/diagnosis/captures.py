@@ -15,8 +15,6 @@ from backsight.source.edits import OR, put, write
 from backsight.source.rewriting import rewritten
 from backsight.tracing import Baked, Input, Line, Watch, outdated_numbers, stale_inputs
 
-CODES = ("BS169", "BS170")
-
 
 def captured_for_good(watch: Watch) -> Iterator[Finding]:
     """Yield the findings of names that became other tensors, and of numbers that changed, after a capture."""

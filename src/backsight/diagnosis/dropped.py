@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from inspect import unwrap
 from typing import NamedTuple
 
 import torch
 
 from backsight.diagnosis.amending import written
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.program import ending, looped
 from backsight.diagnosis.wording import shown, warning
 from backsight.findings.evidence import Evidence
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, function_at
-from backsight.source.bindings import assigned, parameters_of, target_names, uses
+from backsight.source.bindings import assigned, parameters_of, uses
 from backsight.source.body import callee, calls_in, dotted, functions, statements
 from backsight.source.out_of_place import arguments
 from backsight.story.failure import method
 from backsight.tracing import Sighting, Spot, Write
-
-CODES = ("BS146",)
 
 _WITHOUT_TWIN = frozenset({"to", "cuda", "cpu", "float", "double", "half", "bfloat16"})
 
@@ -64,19 +64,14 @@ def _kept(seen: Sighting, spot: Spot, receiver: str) -> str:
     anew, there = f"{assigned}{written(place, assigned)}", f"{in_place}{written(place, in_place)}"
     if spot.method in _WITHOUT_TWIN or not dotted(spot.call.func.value):  # type: ignore[attr-defined]  # an attribute
         return f"Assign the result: {anew}."
-    last = receiver.split(".")[-1]
+    last = ending(receiver)
     attached = seen.enabled and seen.requires_grad
-    if receiver in _looped(spot.body) and attached:
+    if receiver in looped(spot.body) and attached:
         block = written(place, f"with torch.no_grad():\n    {in_place}")
         return f"Change it in place, inside `with torch.no_grad():`: {in_place}{block}."
-    if (receiver in _looped(spot.body) or last in ("data", "grad") or seen.requires_grad) and not attached:
+    if (receiver in looped(spot.body) or last in ("data", "grad") or seen.requires_grad) and not attached:
         return f"Change it in place: {there}."
     return f"Assign the result: {anew}."
-
-
-def _looped(body: Body) -> set[str]:
-    """Return the variables of loops: to assign one changes nothing but itself."""
-    return {name for each in statements(body.node) if isinstance(each, ast.For) for name in target_names(each.target)}
 
 
 def lost_writes(writes: Iterable[Write]) -> Iterator[Finding]:
@@ -136,15 +131,10 @@ class LostUpdate(NamedTuple):
 
 
 def lost_update(optimizer: torch.optim.Optimizer) -> LostUpdate | None:
-    """Return the first statement, in a step that the program has written or in what that calls, whose result is lost.
-
-    A branch may not be taken, unless it asks for the gradient.
-    """
+    """Return the first statement, in a step of the program's or what it calls, whose result is lost."""
     if not is_user_class(type(optimizer).__module__):
         return None
-    step = method(type(optimizer), "step")
-    for _ in range(8):
-        step = getattr(step, "__wrapped__", step)  # no_grad() wraps it, and so does Optimizer
+    step = unwrap(method(type(optimizer), "step"))  # no_grad() wraps it, and so does Optimizer
     body = function_at(step.__code__) if step is not None else None
     if body is None:
         return None
@@ -154,8 +144,7 @@ def lost_update(optimizer: torch.optim.Optimizer) -> LostUpdate | None:
 
 
 def _lost_in(body: Body, *, is_helper: bool) -> Iterator[LostUpdate]:
-    looped = {n for s in statements(body.node) if isinstance(s, ast.For) for n in target_names(s.target)}
-    held = looped | (set(parameters_of(body.node)) & _OF if is_helper else set())
+    held = looped(body) | (set(parameters_of(body.node)) & _OF if is_helper else set())
     for block in _blocks(body.node):
         for statement in block:
             match statement:

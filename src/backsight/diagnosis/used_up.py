@@ -5,25 +5,23 @@ from __future__ import annotations
 import ast
 import itertools
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import FrameType, FunctionType, GeneratorType
+from types import FrameType, GeneratorType
 
 from torch.utils.data import DataLoader
 
 from backsight.diagnosis.amending import added, block_of, instead
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import program_frames
-from backsight.diagnosis.wording import shown, warning
-from backsight.naming.plain import class_dict, mro, namespace
+from backsight.diagnosis.program import ending, loops_around, program_frames
+from backsight.diagnosis.wording import if_known, shown, warning
+from backsight.naming.plain import namespace
 from backsight.source import Body, Place, assignments, function_at, only, read_at, statements_of
 from backsight.source.bindings import assigned, bound, prefixes
-from backsight.source.body import LOOPS, Loop, callee, dotted, expressions, functions, statements
+from backsight.source.body import Loop, callee, dotted, expressions, statements
 from backsight.source.edits import OR, move
 from backsight.story.evaluated import value_of
-from backsight.story.failure import Level
-
-CODES = ("BS137",)
+from backsight.story.failure import Level, method
 
 _BUILT_IN: tuple[Iterable[object], ...] = ([], (), {}, {}.items(), {}.values(), "", range(0))
 _ONCE = frozenset(
@@ -45,10 +43,7 @@ class _Inside:
 
 @dataclass(frozen=True)
 class _Gone:
-    """An iterator, what it is called, and the loop that goes through it.
-
-    `inside` is the statement of an `__iter__` that hands it on, if the loop goes through an object that holds it.
-    """
+    """An iterator, what it is called, the loop that goes through it, and an `__iter__` that hands it on."""
 
     iterator: object
     name: str
@@ -57,8 +52,8 @@ class _Gone:
 
 
 def used_up(frame: FrameType, since: int) -> tuple[Finding, Callable[[], bool]] | None:
-    """Return the finding that a loop which leads to a step goes through an iterator, and that a loop around it, here or
-    in a caller, does not make it anew; and what tells, later, whether it may be used up by then.
+    """Return the finding that a loop around that which leads to a step does not make its iterator anew; and what tells
+    later whether it may be used up.
     """
     gone: _Gone | None = None
     for each in program_frames(frame):
@@ -67,7 +62,7 @@ def used_up(frame: FrameType, since: int) -> tuple[Finding, Callable[[], bool]] 
         if body is None:
             return None
         name = _name(level, gone) if gone is not None else ""
-        for loop in _around(body, level.line):
+        for loop in reversed(loops_around(body, level.line)):
             if gone is None:
                 gone = _gone_through(level, body, loop)
                 name = gone.name if gone is not None else ""
@@ -79,12 +74,6 @@ def used_up(frame: FrameType, since: int) -> tuple[Finding, Callable[[], bool]] 
         if gone is not None and not name:
             return None
     return None
-
-
-def _around(body: Body, line: int) -> Iterator[Loop]:
-    """Yield the loops around a line, the innermost first."""
-    found = [s for s in statements(body.node) if isinstance(s, LOOPS) and s.lineno < line <= (s.end_lineno or 0)]
-    yield from reversed(found)
 
 
 def _gone_through(level: Level, body: Body, loop: Loop) -> _Gone | None:
@@ -102,9 +91,8 @@ def _gone_through(level: Level, body: Body, loop: Loop) -> _Gone | None:
 def _behind(held: object) -> tuple[object, _Inside | None]:
     """Return the iterator that an object of a class of the program's holds, and that its `__iter__` goes through."""
     data = (namespace(held) or {}).get("dataset") if type(held) is DataLoader else held
-    kinds = map(class_dict, mro(type(data)))
-    function = next((each["__iter__"] for each in kinds if "__iter__" in each), None)
-    body = function_at(function.__code__) if isinstance(function, FunctionType) else None
+    function = method(type(data), "__iter__")
+    body = function_at(function.__code__) if function is not None else None
     values = namespace(data) or {}
     if body is None or not values:
         return None, None
@@ -114,8 +102,7 @@ def _behind(held: object) -> tuple[object, _Inside | None]:
             value = values.get(name.removeprefix("self.")) if name.startswith("self.") else None
             if type(value) not in _ONCE or any(name in bound(each) for each in statements(body.node)):
                 continue
-            every = [each.place(s) for each in functions(body.file) for s in statements(each.node) if name in bound(s)]
-            made = only(every)
+            made = only(each.place(s) for each, s in statements_of(body.file) if name in bound(s))
             return value, _Inside(body.place(statement), name, made, held)
     return None, None
 
@@ -159,12 +146,9 @@ def _made(body: Body, name: str, loop: Loop) -> Place | None:
     """Return the one statement that makes it, before the loop; of an attribute, the only one in the file."""
     if "." not in name:
         return next(reversed(assignments(body, name, before=loop.lineno)), body.place(loop))
-    last = name.rsplit(".", 1)[-1]
-    return only(
-        each.place(s)
-        for each, s in statements_of(body.file)
-        if any(n.rsplit(".", 1)[-1] == last and "." in n for n in bound(s))
-    )
+    last = ending(name)
+    every = statements_of(body.file)
+    return only(each.place(s) for each, s in every if any(ending(n) == last and "." in n for n in bound(s)))
 
 
 def _is_over(gone: _Gone) -> Callable[[], bool]:
@@ -189,7 +173,7 @@ def _finding(gone: _Gone, name: str, made: Place, around: Place, since: int) -> 
         "BS137",
         f"{name} is exhausted after the first epoch: later epochs train nothing.",
         (
-            *((shown(made, f"creates it: a {kind}, which can be iterated only once."),) if made != around else ()),
+            if_known(made if made != around else None, f"creates it: a {kind}, which can be iterated only once."),
             shown(around, "runs the loop over it again without recreating it."),
             shown(gone.loop, "exhausts it in the first epoch and finds it empty afterwards."),
         ),
@@ -215,7 +199,7 @@ def _of_an_object(gone: _Gone, inside: _Inside, name: str, around: Place, kind: 
         "BS137",
         f"{name} is exhausted after the first epoch: its __iter__ returns the same {kind} each time.",
         (
-            *((shown(inside.made, f"creates it once: a {kind} can be iterated only once."),) if inside.made else ()),
+            if_known(inside.made, f"creates it once: a {kind} can be iterated only once."),
             shown(inside.place, "goes through it again in each epoch."),
             shown(around, "runs the loop over it again."),
             shown(gone.loop, "exhausts it in the first epoch and finds it empty afterwards."),

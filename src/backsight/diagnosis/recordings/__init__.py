@@ -17,20 +17,17 @@ from backsight.diagnosis.causes import follows, in_order, one_for_each_cause
 from backsight.diagnosis.finding import Finding, Report
 from backsight.diagnosis.recordings import (  # noqa: F401  # each enters itself
     depth,
+    losses,
     non_finite,
-    not_falling,
     quiet,
-    risen,
-    saturated,
     update_ratio,
 )
-from backsight.diagnosis.recordings.recording import Progress, Recording
-from backsight.diagnosis.recordings.registry import RULES, Rule, rule
+from backsight.diagnosis.recordings.recording import RULES, Progress, Recording, rule
 from backsight.diagnosis.wording import counted, listed
 from backsight.findings.printing.data import from_data
 from backsight.runs import FOUND, Run
 
-__all__ = ["RULES", "Recording", "Rule", "audit_run", "rule"]
+__all__ = ["RULES", "Recording", "audit_run", "rule"]
 
 
 def audit_run(run: Run, progress: Progress = lambda read, of: None) -> Report:

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from backsight.diagnosis.finding import Finding, Severity
-from backsight.diagnosis.recordings.recording import Recording
-from backsight.diagnosis.recordings.registry import rule
+from backsight.diagnosis.recordings.recording import Recording, rule
 from backsight.diagnosis.recordings.rows import STEADY, Rows
 from backsight.diagnosis.wording import counted, listed, warning
 from backsight.tracing.moves import NEGLIGIBLE

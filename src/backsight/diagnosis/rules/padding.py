@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 
 import torch
 
-from backsight.diagnosis.amending import call_at, instead, without_keyword
+from backsight.diagnosis.amending import rid_of_keyword
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.program import ending
+from backsight.diagnosis.scene import Scene, rule
 from backsight.diagnosis.wording import if_known, warning
 from backsight.source import Place, only, statements_of
 from backsight.source.body import dotted, keyword
@@ -75,7 +75,8 @@ def _is_prediction(above: Mapping[int, list[Node]], node: Node) -> bool:
 
 
 def _finding(scene: Scene, name: str, number: int, times: int, rows: int) -> Finding:
-    place = _made(scene, name.split(".")[-1])
+    place = _made(scene, ending(name))
+    edit = rid_of_keyword(place, "padding_idx", "Embedding")
     return warning(
         "BS157",
         f"{name} never learns row {number}: it is the padding, and samples use it.",
@@ -83,17 +84,12 @@ def _finding(scene: Scene, name: str, number: int, times: int, rows: int) -> Fin
             f"{times} of {rows} samples of this batch have index {number}; padding_idx={number} drops their gradient.",
             if_known(place, f"declares row {number} to be padding."),
         ),
-        f"Remove padding_idx: nothing is padded here{_unpadded(place)}. {OR}Or number the items from "
+        f"Remove padding_idx: nothing is padded here{edit}. {OR}Or number the items from "
         f"{number + 1}, with one more row."
         if not number
-        else f"Remove padding_idx{_unpadded(place)}, {OR}or give no item the index {number}.",
+        else f"Remove padding_idx{edit}, {OR}or give no item the index {number}.",
         place,
     )
-
-
-def _unpadded(place: Place | None) -> str:
-    body, statement, call = call_at(place, "Embedding")
-    return instead(body, statement, without_keyword(body, call, "padding_idx")) if body and call is not None else ""
 
 
 def _made(scene: Scene, last: str) -> Place | None:
@@ -101,6 +97,6 @@ def _made(scene: Scene, last: str) -> Place | None:
     return only(
         body.place(each)
         for body, each in statements_of(scene.site[0])
-        if isinstance(each, ast.Assign) and any((dotted(goal) or "").split(".")[-1] == last for goal in each.targets)
+        if isinstance(each, ast.Assign) and any(ending(dotted(goal)) == last for goal in each.targets)
         if isinstance(each.value, ast.Call) and keyword(each.value, "padding_idx") is not None
     )
