@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.errors.gradient_of_result import below, of_result
 from backsight.diagnosis.errors.gradient_returned import gradient_returned, returned_none
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.errors.warned import below, of_result
 from backsight.diagnosis.evidence.gradients import Read, gone_through, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
 from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out

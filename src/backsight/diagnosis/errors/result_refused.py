@@ -14,8 +14,15 @@ import torch
 from torch.autograd.function import FunctionCtx
 from torch.utils.data import get_worker_info
 
-from backsight.diagnosis.errors.copied import Kept, copied_in, held_as, pruned, results_kept, told_of_pruning
-from backsight.diagnosis.errors.copy_refused import fix_of_copy
+from backsight.diagnosis.errors.copied import (
+    Kept,
+    copied_in,
+    fix_of_copy,
+    held_as,
+    pruned,
+    results_kept,
+    told_of_pruning,
+)
 from backsight.diagnosis.errors.flagged import Flag, fix_of_flag
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made

@@ -105,7 +105,7 @@ class Misused:
         return self.failure.user.place if self.failure.user else None
 
     def told(
-        self, title: str, culprit: Place | None, lines: Sequence[Fact], fix: str, *, exact: bool = True
+        self, title: str, culprit: Place | None, lines: Sequence[Fact | None], fix: str, *, exact: bool = True
     ) -> Finding:
         return explanation(
             title, lines, fix, source=culprit or self.failure.source, exact=exact and culprit is not None
