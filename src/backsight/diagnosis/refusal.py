@@ -17,9 +17,9 @@ import torch
 from backsight.diagnosis.births import told
 from backsight.diagnosis.errors.batch_of_state import batch_of_state
 from backsight.diagnosis.errors.misfits import added_to_another_shape
-from backsight.diagnosis.errors.optimizer_named import names_mixed
 from backsight.diagnosis.errors.optimizer_refused import optimizer_refused
 from backsight.diagnosis.errors.optimizer_state import state_refused
+from backsight.diagnosis.errors.parameter_groups import names_mixed
 from backsight.diagnosis.errors.released import is_own, released
 from backsight.diagnosis.errors.remedies import Remedy, remedy_of
 from backsight.diagnosis.errors.vmap import batch_norm_mapped

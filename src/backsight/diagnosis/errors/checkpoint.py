@@ -21,7 +21,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Place, function_at, read_at
 from backsight.source.body import callee, dotted, is_constant, keyword, statements
-from backsight.source.edits import on_line, put, write
+from backsight.source.edits import on_line, put, sentence, write
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, function_of, message_of, owner_of
 from backsight.story.fixes import removed
@@ -31,7 +31,6 @@ from backsight.tape import no_torch_function, sequence_number
 from backsight.tape.capture import root_edges
 from backsight.tape.rows import dtype_name
 from backsight.tape.walk import walk
-from backsight.text import begun
 from backsight.tracing import Line, current
 
 _COUNTS = re.compile(r"saved during forward: (\d+).*saved during recomputation: (\d+)", re.DOTALL)
@@ -68,7 +67,7 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     if parting and line:
         evidence.append(shown(line, f"is where {parting}"))
     elif parting:
-        evidence.append(begun(str(parting)))
+        evidence.append(sentence(str(parting)))
     if difference and (parting is None or of_counts):
         evidence.append(difference)
     if not seen:
@@ -138,7 +137,7 @@ def _name(failure: Failure, function: object) -> str:
     if run is None or run is function:
         return name or getattr(run, "__name__", "") or "The checkpointed function"
     kind = a_kind(class_name(type(function)))
-    return f"{name} ({kind})" if name else begun(kind)
+    return f"{name} ({kind})" if name else sentence(kind)
 
 
 def _cause(failure: Failure, function: object) -> Unsteady | None:

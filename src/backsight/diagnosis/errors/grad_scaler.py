@@ -20,7 +20,7 @@ from backsight.naming import search
 from backsight.source import Body, Place, calls_of, loop_facts, parsed, statement_at
 from backsight.source.bindings import bound, spots, uses
 from backsight.source.body import callee, is_shared, statements
-from backsight.source.edits import OR, marks_of, move, on_line, put, without_marks, write
+from backsight.source.edits import OR, marks_of, move, on_line, put, sentence, without_marks, write
 from backsight.source.exits import exits
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
@@ -28,7 +28,7 @@ from backsight.story.failure import Failure
 from backsight.story.files import user_files
 from backsight.story.fixes import removed
 from backsight.story.scenes import called_function
-from backsight.text import begun, lines_at
+from backsight.text import lines_at
 
 _ORDER = (
     "The order in each step: scaler.scale(loss).backward(), scaler.unscale_(optimizer), scaler.step(optimizer), "
@@ -139,7 +139,7 @@ def _left_early(misused: Misused, here: Call, updates: Sequence[Call], title: st
             title,
             found,
             [if_known(misused.asked, f"calls {here.method}()."), why, shown(found, leaves)],
-            f"{begun(first)}: each {here.method}() needs an update() before the next, also in a skipped step.{same}",
+            f"{sentence(first)}: each {here.method}() needs an update() before the next, also in a skipped step.{same}",
             exact=len(every) == 1,
         )
     return None

@@ -14,9 +14,8 @@ from backsight.naming.plain import class_dict, class_name, mro
 from backsight.source import Body, Place
 from backsight.source.bindings import bound
 from backsight.source.body import statements
-from backsight.source.edits import OR, instead, marks_of, put, without_marks
+from backsight.source.edits import OR, instead, marks_of, put, sentence, without_marks
 from backsight.story.failure import Failure
-from backsight.text import begun
 
 _RULE = "Return one value for each argument of forward after ctx, in the same order; None where no gradient is needed."
 
@@ -43,7 +42,7 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
         whose = f" {function} inherits it from {base}." if (base := _inherited(found)) else ""
         lines.append(shown(place, f"{_returns(place, due, got)}{whose}"))
     elif not forward:
-        lines.append(f"{begun(_given(found))}.")
+        lines.append(f"{sentence(_given(found))}.")
     fix = _fix(found, due, got)
     if base := _inherited(found):
         fix = without_marks(fix)

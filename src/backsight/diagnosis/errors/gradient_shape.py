@@ -19,11 +19,10 @@ from backsight.source import Place, assignments
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, parameters_of, uses
 from backsight.source.body import Body, callee, dotted, expressions, keyword, statement_at, statements
-from backsight.source.edits import on_line, put, without_marks, write
+from backsight.source.edits import on_line, put, sentence, without_marks, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure
 from backsight.tape.ops import op_name
-from backsight.text import begun
 
 _SHAPES = re.compile(r"got \[(?P<got>[\d, ]*)\] but expected shape compatible with \[(?P<due>[\d, ]*)\]")
 _CHECK = "torch.autograd.gradcheck tests a backward against finite differences."
@@ -439,7 +438,7 @@ def sizes_mixed(body: Body, value: ast.expr, name: str, got: Sequence[int], due:
         if line and statement is not None:
             why = "; ".join(dict.fromkeys(told))
             at = write(body.place(statement), line)
-            return f"{begun(why)}: on line {value.lineno}, write `{line}`{at}."
+            return f"{sentence(why)}: on line {value.lineno}, write `{line}`{at}."
     return ""
 
 

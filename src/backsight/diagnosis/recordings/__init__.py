@@ -15,13 +15,7 @@ import numpy as np
 
 from backsight.diagnosis.causes import follows, in_order, one_for_each_cause
 from backsight.diagnosis.finding import Finding, Report
-from backsight.diagnosis.recordings import (  # noqa: F401  # each enters itself
-    depth,
-    losses,
-    non_finite,
-    quiet,
-    update_ratio,
-)
+from backsight.diagnosis.recordings import depth, losses, non_finite, quiet  # noqa: F401  # each enters itself
 from backsight.diagnosis.recordings.recording import RULES, Progress, Recording, rule
 from backsight.diagnosis.wording import counted, listed
 from backsight.findings.printing.data import from_data

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.recordings.quiet import SMALL, USUAL
 from backsight.diagnosis.recordings.recording import Recording, rule, run_again
 from backsight.diagnosis.recordings.rows import Rows
-from backsight.diagnosis.recordings.update_ratio import SMALL, USUAL
 from backsight.diagnosis.wording import counted, listed, warning
 from backsight.runs import Run, loss_names
 

@@ -21,7 +21,6 @@ from backsight.diagnosis.rules import (  # noqa: F401  # each enters itself
     left_gradient,
     loss_argument,
     non_finite,
-    padding,
     unmoved,
     wrong_target,
 )

@@ -20,7 +20,7 @@ from backsight.naming.plain import namespace
 from backsight.source import Body, calls_of, statements_of
 from backsight.source.bindings import targets
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
-from backsight.source.edits import OR, on_line, put, remove, unwrap, wrap, write
+from backsight.source.edits import OR, on_line, put, remove, sentence, unwrap, wrap, write
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.cuts import CutOff, around, cuts, seen, unrecorded
@@ -30,7 +30,7 @@ from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_o
 from backsight.story.sections import function_called, run_by, section_of
 from backsight.story.trained import trained
 from backsight.tape import parameters_in
-from backsight.text import as_code, begun
+from backsight.text import as_code
 
 
 @remedy(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
@@ -62,7 +62,7 @@ def _of_disabled(found: Refusal, match: Match) -> Remedy | None:
         leaf = leaf if "inference" not in place.text else ""
         return Remedy(f"{leaf}To train what it is computed from as well: {removed}.", tuple(evidence), place)
     if _runs_backward(block):
-        fix = f"{begun(removed)}: backward runs there, and needs the graph of {name}."
+        fix = f"{sentence(removed)}: backward runs there, and needs the graph of {name}."
         return Remedy(fix, tuple(evidence), place)
     only = f"Ask only where there is a gradient: {asks}."
     return Remedy(f"{only} {OR}To get one here as well, {removed}.", tuple(evidence), None)
