@@ -75,7 +75,7 @@ def fix(
         found = search.ways[way - 1]
     ended = _shown(found, {file: search.read[file] for file in found.texts}, words, write, way)
     if way == 1 and not write:
-        _tell_others(search.ways[1:], words)
+        _tell_others(search.ways, words)
     return ended
 
 
@@ -110,8 +110,10 @@ def _tell(tried: Tried) -> None:
 
 def _tell_others(ways: Sequence[Tried], words: Sequence[str]) -> None:
     """Tell what else would do, and how that is had."""
-    for n, way in enumerate(ways, 2):
-        say("", f"{'Or' if n == 2 else 'Or else'}, which may mean something else, and runs as well:")
+    for n, way in enumerate(ways[1:], 2):
+        first, trained = ways[0].outcome.trained, way.outcome.trained
+        differs = f", and trains {counted(trained, 'parameter')}, not {first}" if trained and trained != first else ""
+        say("", f"{'Or' if n == 2 else 'Or else'}, which may mean something else{differs}:")
         for each in way.chain:
             say(*(f"  {in_words(edit)}" for edit in each.edits))
         say(f"To see it as a diff: {shlex.join(['backsight', 'fix', '--way', str(n), *words])}")
