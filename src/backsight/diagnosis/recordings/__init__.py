@@ -51,7 +51,8 @@ def audit_run(run: Run, progress: Progress = lambda read, of: None) -> Report:
         A `Report`: its `findings`, the gravest first, and of these what began first.
     """
     ranks, run = len(run.ranks), run.overview
-    recording = Recording(run, progress)
+    before = list(_found_before(run))
+    recording = Recording(run, progress, before)
     rules = RULES.values() if len(recording.steps) else ()  # without a step there is nothing to look at
     before = list(_found_before(run))
     findings = one_for_each_cause([*(finding for rule in rules for finding in rule(recording)), *before])
