@@ -13,38 +13,7 @@ import pytest
 from columns import needs_columns
 
 from backsight.diagnosis import UNKNOWN
-from backsight.diagnosis.aliased import CODES as ALIASED
-from backsight.diagnosis.captures import CODES as CAPTURES
-from backsight.diagnosis.collapsed import CODES as COLLAPSED
-from backsight.diagnosis.data_changed import CODES as GROWING
-from backsight.diagnosis.drifting import CODES as DRIFTING
-from backsight.diagnosis.dropped import CODES as DROPPED
-from backsight.diagnosis.errors import ERRORS, known
-from backsight.diagnosis.evaluated import CODES as EVALUATED
-from backsight.diagnosis.freezing import CODES as FREEZING
-from backsight.diagnosis.live.culprit import LEAK
-from backsight.diagnosis.live.deaf import DEAF
-from backsight.diagnosis.misplaced import CODES as MISPLACED
-from backsight.diagnosis.modes import CODES as MODES
-from backsight.diagnosis.nothing_arrives import CODES as NOTHING_ARRIVES
-from backsight.diagnosis.optimizers import CODES as OPTIMIZERS
-from backsight.diagnosis.peculiar import CODES as PECULIAR
-from backsight.diagnosis.pruned import CODES as PRUNED
-from backsight.diagnosis.recordings import RULES as RULES_OF_RECORDINGS
-from backsight.diagnosis.rules import RULES
-from backsight.diagnosis.same_batch import CODES as SAME_BATCH
-from backsight.diagnosis.schedules import CODES as SCHEDULES
-from backsight.diagnosis.seeded_again import CODES as SEEDED_AGAIN
-from backsight.diagnosis.stacked import CODES as STACKED
-from backsight.diagnosis.taken_once import CODES as TAKEN_ONCE
-from backsight.diagnosis.twins import CODES as TWINS
-from backsight.diagnosis.unloaded import CODES as UNLOADED
-from backsight.diagnosis.unpaired import CODES as UNPAIRED
-from backsight.diagnosis.used_up import CODES as USED_UP
-from backsight.diagnosis.views import CODES as VIEWS
-from backsight.diagnosis.zeroed import CODES as ZEROED
-from backsight.traces import CODES as CODES_OF_TRACES
-from backsight.verification import CODES as CODES_OF_VERIFICATION
+from backsight.diagnosis.errors import known
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
@@ -53,43 +22,8 @@ import commands  # noqa: E402
 import figures  # noqa: E402
 import pages  # noqa: E402
 
-CODES = sorted(
-    {
-        UNKNOWN,
-        LEAK,
-        *MISPLACED,
-        *ALIASED,
-        *COLLAPSED,
-        *PECULIAR,
-        *CAPTURES,
-        *SEEDED_AGAIN,
-        *STACKED,
-        *UNPAIRED,
-        *VIEWS,
-        DEAF,
-        *DRIFTING,
-        *DROPPED,
-        *EVALUATED,
-        *GROWING,
-        *PRUNED,
-        *SAME_BATCH,
-        *TAKEN_ONCE,
-        *TWINS,
-        *UNLOADED,
-        *USED_UP,
-        *FREEZING,
-        *MODES,
-        *NOTHING_ARRIVES,
-        *OPTIMIZERS,
-        *SCHEDULES,
-        *ZEROED,
-        *RULES,
-        *RULES_OF_RECORDINGS,
-        *(error.code for error in ERRORS),
-        *CODES_OF_VERIFICATION,
-        *CODES_OF_TRACES,
-    }
-)
+_SOURCE = sorted((ROOT / "src").rglob("*.py"))
+CODES = sorted({code for file in _SOURCE for code in re.findall(r'"(BS\d{3})"', file.read_text(encoding="utf-8"))})
 
 _ALL_RIGHT = r"\d+ \w+ tested, (the|every) (backward|second derivative) is (correct|linear)"
 NOTHING_FOUND = re.compile(rf"|backsight: (nothing found|{_ALL_RIGHT}).*", re.DOTALL)

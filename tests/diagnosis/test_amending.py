@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from backsight.diagnosis.amending import (
+    above_loops,
     added,
+    created_below,
+    given_anew,
+    given_too,
     gone,
     instead,
     is_known,
@@ -19,7 +23,6 @@ from backsight.diagnosis.amending import (
     without_keyword,
     written,
 )
-from backsight.diagnosis.creating import above_loops, created_below, given_anew, given_too
 from backsight.source import Place, read_at
 from backsight.source.body import calls_in
 from backsight.source.edits import alternatives, edited

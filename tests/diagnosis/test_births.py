@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 import backsight as bs
 from backsight.diagnosis.births import CAUSES, Birth, told
-from backsight.diagnosis.births.birth import number, numbers
-from backsight.diagnosis.births.safe import condition_around, replaced
+from backsight.diagnosis.births.birth import condition_around, number, numbers, replaced
 from backsight.source.edits import edited
 from backsight.tracing import Line, NonFinite, Values
 

@@ -18,8 +18,9 @@ from living import Twice, held, mlp
 from torch import nn
 
 import backsight as bs
-from backsight.diagnosis.live import holders
 from backsight.tape._torch import NO_SEQUENCE
+
+_graphs = import_module("backsight.diagnosis.live.graphs")  # the module, not the function
 
 
 class Holder:
@@ -92,13 +93,13 @@ class TestHolders:
         critic.weight.grad = None
 
     def test_more_graphs_in_a_list_than_are_looked_for_one_by_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(holders, "_ASKED", 5)
+        monkeypatch.setattr(_graphs, "_ASKED", 5)
         weight = torch.ones(3, requires_grad=True)
         many = [weight.sum() for _ in range(40)]
         assert len(held("many").graphs) == len(many)
 
     def test_a_list_beside_more_data_than_a_search_can_visit(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(holders, "_BUDGET", 3000)
+        monkeypatch.setattr(_graphs, "_BUDGET", 3000)
         data = [{"number": [n]} for n in range(4000)]
         weight = torch.ones(3, requires_grad=True)
         beside = [weight.sum() for _ in data[:4]]
@@ -109,7 +110,7 @@ class TestHolders:
         kept = [loss]
         with tuples_being_built(lambda: loss):
             for _ in range(20):
-                assert "kept[0]" in {name.path for name in holders._items_beside([lambda: loss]).values()}
+                assert "kept[0]" in {name.path for name in _graphs._items_beside([lambda: loss]).values()}
         del kept
 
     def test_what_no_variable_holds_is_told_by_its_newest_operation(self) -> None:

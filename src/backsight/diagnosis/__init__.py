@@ -1,12 +1,10 @@
 """Rules and explanations: from a graph, an error or a recording, to findings.
 
-Offered to other rooms: `aliased`, `backup`, `births`, `captures`, `causes`, `collapsed`, `compressed`,
-`data_changed`, `drifting`, `dropped`, `evaluated`, `evidence.singular`, `evidence.turns`, `evidence.values`,
-`explained`, `freezing`, `functional`, `heeding`, `led_through`, `likelihood`, `live`, `live.deaf`, `loss_targets`,
-`members`, `misplaced`, `modes`, `nothing_arrives`, `optimizers`, `overwritten`, `own_anchor`, `own_average`,
-`pasted`, `peculiar`, `piled`, `program`, `pruned`, `reordered`, `rewritten`, `rules.constant_ratio`,
-`rules.parameter_twice`, `rules.thrown_away`, `rules.unmoved`, `same_batch`, `schedules`, `seeded_again`, `stacked`,
-`stale_copies`, `stopped`, `taken_once`, `twins`, `unloaded`, `unpaired`, `used_up`, `views`, `wording`, `zeroed`.
+Offered to other rooms: `aliased`, `births`, `causes`, `data_changed`, `drawn`, `dropped`, `evidence.singular`,
+`evidence.turns`, `evidence.values`, `explained`, `heeding`, `hooked`, `live`, `live.deaf`, `misplaced`, `modes`,
+`nothing_arrives`, `pasted`, `peculiar`, `program`, `reordered`, `rewritten`, `rules.accumulated`,
+`rules.constant_ratio`, `rules.held`, `rules.left_gradient`, `rules.unmoved`, `schedules`, `stale_copies`, `stopped`,
+`twins`, `unloaded`, `views`, `wording`.
 """
 
 from backsight.diagnosis.audit import audit, audit_at, severed_at

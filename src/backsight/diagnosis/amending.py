@@ -11,10 +11,11 @@ import ast
 import builtins
 from collections.abc import Iterator, Mapping, Sequence
 
+from backsight.diagnosis.program import loops_around
 from backsight.source import Body, Place, read_at, statement_at
-from backsight.source.bindings import bound, parameters_of
+from backsight.source.bindings import bound, parameters_of, uses
 from backsight.source.body import blocks, body_around, callee, calls_in, expressions, functions, given_to, statements
-from backsight.source.edits import importing, put, remove, write
+from backsight.source.edits import importing, move, put, remove, write
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
 from backsight.tracing import Line
@@ -138,6 +139,18 @@ def without_keyword(body: Body, call: ast.Call, name: str) -> dict[ast.expr, str
     return {call: f"{body.text(call.func)}({', '.join(given)})"}
 
 
+def given_keyword(at: At | None, called: str, name: str, value: str) -> str:
+    """Give a keyword to the call of a function in a statement."""
+    body, statement, call = call_at(at, called)
+    return instead(body, statement, with_keyword(body, call, name, value)) if body and call is not None else ""
+
+
+def rid_of_keyword(at: At | None, name: str, *called: str) -> str:
+    """Take a keyword away from the call of a function in a statement."""
+    body, statement, call = call_at(at, *called)
+    return instead(body, statement, without_keyword(body, call, name)) if body and call is not None else ""
+
+
 def divided(place: Place) -> str:
     """Divide without rounding in the statement at a place."""
     body, statement = read_at(place)
@@ -226,9 +239,17 @@ def parses(code: str) -> bool:
     return True
 
 
-def call_at(place: Place | None, *names: str) -> tuple[Body | None, ast.stmt | None, ast.Call | None]:
-    """Return the first call of one of these names in the statement at a place."""
+def assigned_at(place: Place) -> tuple[str, str]:
+    """Return what an assignment gives a value, and the value, as it writes them; empty for any other statement."""
     body, statement = read_at(place)
+    if body is None or not isinstance(statement, ast.Assign):
+        return "", ""
+    return body.text(statement.targets[0]), body.text(statement.value)
+
+
+def call_at(at: At | None, *names: str) -> tuple[Body | None, ast.stmt | None, ast.Call | None]:
+    """Return the first call of one of these names in the statement at a place."""
+    body, statement = read_at(_place(at))
     return body, statement, next((each for each in calls_in(statement) if callee(each)[1] in names), None)
 
 
@@ -273,3 +294,68 @@ def _fitting(body: Body, statement: ast.stmt, node: ast.expr, new: str) -> str:
             tight = within or (callee_or_item and isinstance(around, ast.Call | ast.Subscript | ast.Await))
             return simple(new) if tight else new
     return new
+
+
+# Optimizers that are created elsewhere, or of other parameters.
+
+
+def created_below(built: Place, last: Place, code: str) -> str:
+    """Create an optimizer further down in its function, by a statement; nothing for one that was shortened."""
+    body, statement = read_at(built)
+    other = body_around(last.file, last.line)
+    if body is None or other is None or body.node is not other.node or not code or "…" in code:
+        return ""
+    beside = any(each is statement for each in body.node.body) and read_at(last)[1] in body.node.body
+    return f"{put(code, 'beside', last)}{remove(built)}" if beside else ""
+
+
+def given_anew(built: Place, given: str) -> str:
+    """Return the statement that makes an optimizer with other parameters; empty where it is not a call alone."""
+    body, statement = read_at(built)
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    if body is None or statement is None or not isinstance(value, ast.Call) or not value.args:
+        return ""
+    return rewritten(body, statement, {value.args[0]: given}) if is_known(given, built) else ""
+
+
+def given_too(statement: str, name: str) -> str:
+    """The statement that makes an optimizer of `net.parameters()` or a list, with this parameter; else empty.
+
+    >>> given_too("optimizer = SGD(net.parameters(), lr=0.1)", "delta")
+    'optimizer = SGD([*net.parameters(), delta], lr=0.1)'
+    """
+    try:
+        tree = ast.parse(statement)
+    except SyntaxError:  # the source cannot be read
+        return ""
+    match tree.body:
+        case [ast.Assign(value=ast.Call(args=[given, *_]))]:
+            text = ast.get_source_segment(statement, given) or ""
+            if (
+                isinstance(given, ast.Call)
+                and isinstance(given.func, ast.Attribute)
+                and given.func.attr == "parameters"
+            ):
+                return statement.replace(text, f"[*{text}, {name}]", 1)
+            if isinstance(given, ast.List) and given.elts and isinstance(given.elts[-1], ast.Name | ast.Starred):
+                return statement.replace(text, f"{text[:-1].rstrip(', ')}, {name}]", 1)
+    return ""
+
+
+def above_loops(made: Place | None) -> str:
+    """Move what makes an optimizer above the loops, or the function, around it, if it needs nothing in there."""
+    body, statement = read_at(made)
+    if body is None or statement is None or made is None or len(block_of(body, statement)) < 2:
+        return ""
+    outer: ast.AST | None = next(iter(loops_around(body, made.line)), None)
+    given = frozenset[str]()
+    if outer is None:
+        module = body_around(body.file, 0)
+        is_global = module is not None and any(each is body.node for each in module.node.body)
+        outer, given = (body.node, parameters_of(body.node)) if is_global else (None, given)
+    if not isinstance(outer, ast.stmt):
+        return ""
+    others = [s for s in statements(body.node) if s is not statement and outer.lineno <= s.lineno]
+    inside = {name for s in others if s.lineno <= (outer.end_lineno or 0) for name in bound(s)} | given
+    needed = {use.name.split(".")[0] for use in uses(statement)}
+    return "" if inside & needed else str(move(made, "above", body.place(outer)))

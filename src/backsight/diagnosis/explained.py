@@ -77,10 +77,7 @@ def _told(error: BaseException, entry: Known, other: Elsewhere) -> Finding:
 
 
 def raised_elsewhere(error: BaseException) -> Elsewhere | None:
-    """Return where a known error was raised that was handed on by another process; None for any other.
-
-    One that a process has sent as it is has no traceback.
-    """
+    """Return where a known error was raised that another process has handed on; one sent as it is has no traceback."""
     found = culprit(error)
     if found is not None and of_error(found[0], "__traceback__") is None:
         return Elsewhere("in another process", None, message_of(found[0]))

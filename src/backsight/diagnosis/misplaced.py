@@ -19,6 +19,7 @@ import torch
 
 from backsight.diagnosis.amending import added, are_beside, written
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.program import ending, loops_around
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place, backward_calls, only
@@ -32,16 +33,11 @@ from backsight.story.stepping import optimizer_steps, steps_in
 from backsight.tape import parameters_in
 from backsight.tracing import current
 
-CODES = ("BS124", "BS127")
-
 _CLIPPING = frozenset({"clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "clip_grad_norm"})
 
 
 def misplaced(frame: FrameType) -> Finding | None:
-    """Return what is wrong around the optimizer step that a function of the program makes.
-
-    It is read from the text, where all of it stands in one loop, or in a function without one.
-    """
+    """Return what is wrong around the optimizer step of a function, by its text, within one loop or none."""
     level = Level(frame, frame.f_lineno)
     if level.body is None or level.statement is None:
         return None
@@ -111,12 +107,12 @@ def _nothing_clipped(body: Body, place: Place, call: ast.Call) -> Finding:
     """Return that a clipping gets no parameters: something before has gone through them all."""
     given = call.args[0] if call.args else keyword(call, "parameters")
     name = dotted(given) or "the iterator"
-    last = name.rpartition(".")[2]
+    last = ending(name)
     every = [
         each.place(s)
         for each in (functions(body.file) if "." in name else [body])
         for s in statements(each.node)
-        if any(n.rpartition(".")[2] == last and ("." in n) is ("." in name) for n in bound(s))
+        if any(ending(n) == last and ("." in n) is ("." in name) for n in bound(s))
     ]
     made = only(every)
     value = made.text.partition(" = ")[2] if made is not None else ""
@@ -206,13 +202,8 @@ def _calls(body: Body, names: set[str] | frozenset[str]) -> Iterator[tuple[Place
 
 def _bounds(body: Body, line: int) -> tuple[int, int]:
     """Return the first and the last line of the innermost loop around a line, else of the function."""
-    around = [
-        each
-        for each in statements(body.node)
-        if isinstance(each, ast.For | ast.While) and each.lineno < line <= (each.end_lineno or 0)
-    ]
-    inner = max(around, key=lambda each: each.lineno, default=None)
-    return (inner.lineno, inner.end_lineno or 0) if inner is not None else (0, 2**31)
+    inner = loops_around(body, line)[-1:]
+    return (inner[0].lineno, inner[0].end_lineno or 0) if inner else (0, 2**31)
 
 
 def _measures(level: Level, call: ast.Call) -> bool:
@@ -232,10 +223,7 @@ def _measures(level: Level, call: ast.Call) -> bool:
 def clipped_early(
     level: Level, clippings: Sequence[tuple[Place, ast.Call]], backwards: Sequence[Place], zeroing: Sequence[Place]
 ) -> Finding | None:
-    """Return that what one iteration clips are the gradients of the one before, or none, by its statements in order.
-
-    A watch has to have seen that no other backward ran since the last step: the loss may be a helper's affair.
-    """
+    """Return that an iteration clips the gradients of the one before, where a watch saw no other backward since."""
     steps = [each for each in steps_in(level) if each.place == level.place]
     if not (clippings and backwards and zeroing and steps):
         return None

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import FrameType
 from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.amending import added, are_beside, instead, place_on, written
-from backsight.diagnosis.creating import given_anew
+from backsight.diagnosis.amending import added, are_beside, given_anew, instead, place_on, written
 from backsight.diagnosis.evidence.cuts import ends, replaced_leaf, statement_of, undoing, where
 from backsight.diagnosis.evidence.severed import Severance
 from backsight.diagnosis.finding import Finding
@@ -19,6 +18,8 @@ from backsight.diagnosis.program import (
     bodies,
     calls_around,
     constructions,
+    ending,
+    loops_around,
     method_of,
     named,
     names_of,
@@ -26,20 +27,18 @@ from backsight.diagnosis.program import (
     running,
     statements_around,
 )
-from backsight.diagnosis.replaced import made_again, replacing
-from backsight.diagnosis.wording import counted, listed, numbered, shown
+from backsight.diagnosis.schedules import schedules_of
+from backsight.diagnosis.wording import counted, listed, numbered, shown, sure_if, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Body, Place, backward_calls, function_at, only, read_at, statement_at
 from backsight.source.bindings import assigned, assignments, bound, parameters_of, targets
-from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, expressions, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.edits import OR, move, without_marks
 from backsight.source.freezing import turned_off, unfreezings
 from backsight.story.fixes import removed
 from backsight.tracing import Severed
 from backsight.tracing.steps import parameters
-
-CODES = ("BS115",)
 
 
 def nothing_arrives(
@@ -103,13 +102,12 @@ def nothing_arrives(
             "Look between their output and the loss for .detach(), .data, .item(), torch.no_grad(), or an unused "
             "result.",
         )
-    return Finding(
+    return warning(
         "BS115",
-        "warning",
         f"{name} gets no gradients: none of its {counted(len(held), 'parameter')} is trained.",
         (f"No gradient has arrived since step {numbered(since)}.", *reason.evidence),
         reason.fix,
-        source=reason.source,
+        reason.place,
         since=since,
     )
 
@@ -119,7 +117,7 @@ class _Reason(NamedTuple):
 
     evidence: tuple[Fact, ...]
     fix: str
-    source: str | None = ""
+    place: Place | None = None
 
 
 def _frozen(held: Sequence[torch.Tensor], frame: FrameType | None) -> _Reason:
@@ -127,14 +125,13 @@ def _frozen(held: Sequence[torch.Tensor], frame: FrameType | None) -> _Reason:
     files = dict.fromkeys(each.f_code.co_filename for each in around)
     active = running(frame) if frame is not None else set[str]()
     off = list(dict.fromkeys(place for file in files for place in turned_off(file, active)))
-    evidence: list[Fact] = [f"All of its parameters are frozen: {names_of(held)} have requires_grad=False."]
+    frozen = f"All of its parameters are frozen: {names_of(held)} have requires_grad=False."
     if len(off) != 1:
-        return _Reason(tuple(evidence), "Call requires_grad_(True) on what you want to train, before the forward pass.")
+        return _Reason((frozen,), "Call requires_grad_(True) on what you want to train, before the forward pass.")
     never = not any(True for file in files for _ in unfreezings(file))
     of = {part for names in search(held[:1], limit=4).names for name in names for part in name.path.split(".")}
     is_sure = bool(of - {"self"} & set(re.findall(r"\w+", off[0].text)))
     says = f"freezes them{', and nothing unfreezes them' if never else ''}."
-    evidence.append(shown(off[0], says, None if is_sure else "read"))
     switch = off[0].text.replace("False", "True")
     function = function_at(around[0].f_code)
     if function is not None and function.file == off[0].file and _stands_in(function, off[0]):
@@ -151,11 +148,7 @@ def _frozen(held: Sequence[torch.Tensor], frame: FrameType | None) -> _Reason:
             f"Unfreeze them {f'at the start of {called}(), ' if called.isidentifier() else ''}before the forward "
             f"pass: {switch if switch != off[0].text else 'requires_grad_(True)'}{edit}."
         )
-    return _Reason(
-        tuple(evidence),
-        fix,
-        str(off[0]),
-    )
+    return _Reason((frozen, shown(off[0], says, sure_if(is_sure))), fix, off[0])
 
 
 def _stands_in(function: Body, place: Place) -> bool:
@@ -174,7 +167,7 @@ def _zeroed(zeroing: Place | None, name: str) -> _Reason:
             shown(zeroing, "zeroes the gradients between backward() and step()."),
         ),
         f"Call {name}.zero_grad() before backward(), not between backward() and {name}.step(){_earlier(zeroing)}.",
-        str(zeroing),
+        zeroing,
     )
 
 
@@ -194,7 +187,7 @@ def _filled(filled: Severed, place: Place, into: Sequence[str], held: Sequence[t
         ),
         f"Compute with the result itself in place of the parameters of {model}: torch.func.functional_call("
         f"{model}, {_given(filled)}, (x,)), with a dict from their names to tensors.",
-        str(place),
+        place,
     )
 
 
@@ -209,7 +202,7 @@ def _cut(cut: Severance, beside: tuple[str, int] | None) -> _Reason:
             f" Detach {variable} only for the other loss, whose backward runs at {Place(*beside, '')} and would free "
             f"its graph: pass {variable}.detach() there{elsewhere}."
         )
-    return _Reason(cut.evidence, fix, str(cut.place) if cut.place is not None else "")
+    return _Reason(cut.evidence, fix, cut.place)
 
 
 def _detached_for(backward: Place | None, variable: str) -> str:
@@ -240,7 +233,7 @@ def _copied(copied: Severed, place: Place, copies: Sequence[str], name: str) -> 
         second = shown(place, f"replaces {variable} by a new leaf.")
         fix = f"Modify {variable} in place, so that {name} still holds it: with torch.no_grad(): {statement}"
         fix += f"{written(place, f'with torch.no_grad():{chr(10)}    {statement}')}."
-    return _Reason((first, second), fix, str(place))
+    return _Reason((first, second), fix, place)
 
 
 def _copied_each_time(copy: Copy, held: Sequence[torch.Tensor], leaves: Sequence[str], name: str) -> _Reason:
@@ -256,7 +249,7 @@ def _copied_each_time(copy: Copy, held: Sequence[torch.Tensor], leaves: Sequence
         f"Compute from the parameters of {original} itself: dict({original}.named_parameters()), updated out of "
         f"place. Or copy the gradients over before {name}.step(), of several copies their sum: for p, q in "
         f"zip({original}.parameters(), {variable}.parameters()): p.grad = q.grad.",
-        str(place),
+        place,
     )
 
 
@@ -264,43 +257,40 @@ def _of_another_model(
     optimizer: torch.optim.Optimizer, name: str, others: Sequence[str], frame: FrameType | None
 ) -> _Reason:
     of, model = names_of(parameters(optimizer)), _owner(others)
-    evidence: list[Fact] = [f"It holds {of}; the loss depends on {listed(list(others), 2)}, which no optimizer holds."]
+    apart = f"It holds {of}; the loss depends on {listed(list(others), 2)}, which no optimizer holds."
     containers = list(dict.fromkeys(each.partition("[")[0] for each in others if each.endswith("]")))
     if containers and (wrapped := _wrapped(frame, containers[0])) is not None:
         place, attached = wrapped
-        evidence.append(shown(place, "makes a new leaf of each result: nn.Parameter() keeps no graph."))
+        made = shown(place, "makes a new leaf of each result: nn.Parameter() keeps no graph.")
         fix = f"Keep the results attached to their graph: {attached}{written(place, attached)}."
-        return _Reason(tuple(evidence), fix, str(place))
+        return _Reason((apart, made), fix, place)
     if containers:
         return _Reason(
-            tuple(evidence),
+            (apart,),
             f"If {listed(containers, 2)} is computed from what {name} holds, keep it attached: no nn.Parameter(), "
             f"detach() or torch.tensor() around the results. If it is what should be trained, pass it to {name}.",
-            None,
         )
-    places = constructions(frame, optimizer, name)
-    replaced = replacing(frame, model, places[0]) if len(places) == 1 else None
-    if replaced is not None:
-        evidence += [
-            shown(places[0], f"passes it the parameters that {model} had then."),
+    built = only(constructions(frame, optimizer, name))
+    if built is None:
+        return _Reason((apart,), f"Create {name} after the last change of {model}, with {model}.parameters().")
+    if (replaced := replacing(frame, model, built)) is not None:
+        facts = (
+            apart,
+            shown(built, f"passes it the parameters that {model} had then."),
             shown(replaced, f"replaces {model}: {name} still has the old parameters."),
-        ]
-        fix = made_again(frame, optimizer, name, model, replaced, places[0])
-        return _Reason(tuple(evidence), fix, str(replaced))
-    if len(places) == 1:
-        evidence.append(shown(places[0], "passes it the parameters of something other than the trained model."))
+        )
+        return _Reason(facts, made_again(frame, optimizer, name, model, replaced, built), replaced)
     return _Reason(
-        tuple(evidence),
-        f"Create {name} after the last change of {model}, with {model}.parameters(){_with(places, model)}.",
-        str(places[0]) if len(places) == 1 else "",
+        (apart, shown(built, "passes it the parameters of something other than the trained model.")),
+        f"Create {name} after the last change of {model}, with {model}.parameters(){_with(built, model)}.",
+        built,
     )
 
 
-def _with(places: Sequence[Place], model: str) -> str:
+def _with(built: Place, model: str) -> str:
     """Create an optimizer with the parameters of another model, where it is created."""
-    built = only(places)
     body = read_at(built)[0]
-    if built is None or body is None or any(each.line > built.line for each in assignments(body, model)):
+    if body is None or any(each.line > built.line for each in assignments(body, model)):
         return ""
     return written(built, given_anew(built, f"{model}.parameters()"))
 
@@ -335,14 +325,12 @@ class _Unwrapped(ast.NodeTransformer):
 
 def _no_backward(frame: FrameType | None, name: str) -> _Reason:
     closure = _closure(frame)
-    evidence: list[Fact] = ["No backward() was run."]
-    if closure is not None:
-        evidence.append(shown(closure, "is called for each step but never runs backward()."))
+    called = () if closure is None else (shown(closure, "is called for each step but never runs backward()."),)
     return _Reason(
-        tuple(evidence),
+        ("No backward() was run.", *called),
         f"Call loss.backward() before {name}.step(). {OR}With a closure, call it inside, before it returns the loss"
         f"{_in_closure(closure)}.",
-        str(closure) if closure is not None else "",
+        closure,
     )
 
 
@@ -375,13 +363,10 @@ def _given(filled: Severed) -> str:
 
 
 def _zeroing(frame: FrameType | None, name: str) -> Place | None:
-    """Return the zero_grad() between backward and step: in the innermost function that has one, or the only one.
-
-    One of another optimizer, by its name, zeroes other gradients.
-    """
+    """Return the zero_grad() between backward and step, or the only one; that of another optimizer does not count."""
     optimizers = [each for each, _ in search((), collect=(torch.optim.Optimizer,)).found]
-    called = {each.path.split(".")[-1] for names in search(optimizers).names for each in names}
-    others = called - {name.split(".")[-1]}
+    called = {ending(each.path) for names in search(optimizers).names for each in names}
+    others = called - {ending(name)}
     calls = [
         (body, statement)
         for body, statement, call in calls_around(frame)
@@ -441,11 +426,9 @@ def copied_anew(
     *,
     nameless: bool = False,
 ) -> Copy | None:
-    """Return the statement that makes a copy, if it runs once for each step.
+    """Return the statement that makes a copy of what is `held` once for each step, in a loop or a function.
 
-    held: parameters of the original. others: what the parameters of the copy are called. optimizer: what holds the
-    original. nameless: whether the copy is gone by the backward, with its name. Such a statement stands in a loop, or
-    in a function that leaves nothing of it behind.
+    others: what the parameters of the copy are called; nameless: whether it is gone by the backward, with its name.
     """
     if not others and not nameless:
         return None
@@ -461,8 +444,8 @@ def copied_anew(
                     continue
             if original is None or not (nameless or variable in owners):
                 continue
-            is_it = original.split(".")[-1] in parts or (nameless and _is_given(body, original))
-            if not is_it or not _runs_often(body, statement, optimizer.split(".")[-1]):
+            is_it = ending(original) in parts or (nameless and _is_given(body, original))
+            if not is_it or not _runs_often(body, statement, ending(optimizer)):
                 continue
             copy = Copy(body.place(statement), original, variable, _updated(body, statement))
             if variable in owners:
@@ -495,12 +478,87 @@ def _updated(body: Body, copy: ast.stmt) -> Place | None:
 
 
 def _runs_often(body: Body, statement: ast.stmt, optimizer: str) -> bool:
-    every = list(statements(body.node))
-    if any(isinstance(s, LOOPS) and s.lineno < statement.lineno <= (s.end_lineno or 0) for s in every):
+    if loops_around(body, statement.lineno):
         return True
+    every = list(statements(body.node))
     if not isinstance(body.node, ast.FunctionDef) or body.node.name == "__init__":
         return False
     # who runs the training within the same function copies once; the steps of a copy's own optimizer are another's
     steps = [n for s in every for n in ast.walk(s) if isinstance(n, ast.Call) and callee(n)[1] == "step"]
     inner = {dotted(target) for s in every for target, value in assigned(s) if isinstance(value, ast.Call)}
-    return all((called := dotted(callee(n)[0])) in inner and (called or "").split(".")[-1] != optimizer for n in steps)
+    return all((called := dotted(callee(n)[0])) in inner and ending(called) != optimizer for n in steps)
+
+
+# A model that is replaced after its optimizer was made: where, and what goes on with the old one.
+
+
+def replacing(frame: FrameType | None, model: str, built: Place) -> Place | None:
+    """Return the only statement that replaces a model after its optimizer was built, by what is called `model`.
+
+    An attribute is replaced outside of the function that builds the optimizer, and of any constructor; and everything
+    is further down in that function.
+    """
+    return only(
+        body.place(statement)
+        for body, statement in statements_around(frame)
+        if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call)
+        if any(_binds(target, model) for target in statement.targets)
+        if _comes_later(body, statement, built)
+    )
+
+
+def _binds(target: ast.expr, model: str) -> bool:
+    """Whether a statement binds what is called so: `self.net`, `net`, or an entry, `net[2]` of `net.2`."""
+    whole, _, last = model.rpartition(".")
+    if last.isdigit() and isinstance(target, ast.Subscript):
+        is_entry = isinstance(target.slice, ast.Constant) and str(target.slice.value) == last
+        return is_entry and ending(dotted(target.value)) == ending(whole)
+    name = dotted(target) or ""
+    return ending(name) == ending(model) and ("." in name) is bool(whole)
+
+
+def _comes_later(body: Body, statement: ast.stmt, built: Place) -> bool:
+    node = body.node
+    first = getattr(node, "lineno", 0)
+    if body.file == built.file and first <= built.line <= (getattr(node, "end_lineno", None) or 2**31):
+        return statement.lineno > built.last
+    return getattr(node, "name", "__init__") != "__init__"
+
+
+def made_again(
+    frame: FrameType | None, optimizer: torch.optim.Optimizer, name: str, model: str, replaced: Place, built: Place
+) -> str:
+    """Return the fix: not to replace what is only filled again with a state; else to make anew what has the old one."""
+    made = replaced.text.partition(" = ")[2]
+    for body in bodies(frame):
+        every = list(statements(body.node))
+        if body.file == replaced.file and any(body.place(each) == replaced for each in every):
+            fills = [each for each in every if each.lineno > replaced.last and _loads(each, model)]
+            if fills and any(made == each for each in _values(frame, model, replaced)):
+                return (
+                    f"Keep the {model} that {name} was created for: {removed(replaced)}. Line {fills[0].lineno} loads "
+                    "the state into it."
+                )
+    again = built.text if built.text.startswith(f"{name} = ") and "…" not in built.text else f"create {name}"
+    others = [named(each) for each in schedules_of(optimizer)]
+    edits = [added(built.text if built.text.startswith(f"{name} = ") else "…", "beside", replaced)]
+    for each, other in zip(schedules_of(optimizer), others, strict=True):
+        creating = constructions(frame, each, other)
+        edits.append(added(creating[0].text, "beside", replaced) if len(creating) == 1 else "")
+    edit = "".join(edits) if all(edits) else ""
+    too = f" Create {', '.join(others)} again as well: it goes on with the old {name}." if others else ""
+    code = f": {again}" if again != f"create {name}" else ""
+    return f"After line {replaced.last}, create {name} again{code}{edit}.{too}"
+
+
+def _values(frame: FrameType | None, model: str, but: Place) -> Iterator[str]:
+    """Yield what else the program gives the model, as text."""
+    for body, statement in statements_around(frame):
+        place = body.place(statement)
+        if isinstance(statement, ast.Assign) and place != but and any(_binds(t, model) for t in statement.targets):
+            yield place.text.partition(" = ")[2]
+
+
+def _loads(statement: ast.stmt, model: str) -> bool:
+    calls = ((dotted(callee(call)[0]) or "", callee(call)[1]) for call in calls_in(statement))
+    return any(method == "load_state_dict" and ending(held) == ending(model) for held, method in calls)

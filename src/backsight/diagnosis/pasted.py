@@ -68,13 +68,9 @@ class _Frame:
 
 
 def explained_text(kind: str, message: str, lines: Sequence[Line]) -> Finding | None:
-    """Explain an error by the name of its class, its message, and the lines of its traceback, outermost first.
+    """Explain an error from the source, by its class, its message, and the lines of its traceback.
 
-    Returns:
-        The finding, all of it read from the source; None if no explanation knows the message.
-
-    Raises:
-        NotRead: if a file is not there, or has other lines now.
+    None if no explanation knows the message; NotRead is raised if a file is not there, or has other lines now.
     """
     error = _error(kind, message)
     entry = known(message, error)
@@ -95,11 +91,7 @@ def _error(kind: str, message: str) -> Exception:
 
 
 def _level(line: Line) -> Level:
-    """Return a level of the traceback that is in the program.
-
-    Raises:
-        NotRead: if its file is not there, or has another line.
-    """
+    """Return a level of the traceback that is in the program; NotRead if its file is not there, or has another line."""
     name = short_path(line.file)
     if not os.path.isfile(line.file):
         raise NotRead(f"there is no file {name} here.")

@@ -16,10 +16,10 @@ import torch
 
 from backsight.diagnosis.births import told
 from backsight.diagnosis.errors.batch_of_state import batch_of_state
-from backsight.diagnosis.errors.data_replaced import added_to_another_shape
-from backsight.diagnosis.errors.optimizer_named import names_mixed
+from backsight.diagnosis.errors.misfits import added_to_another_shape
 from backsight.diagnosis.errors.optimizer_refused import optimizer_refused
 from backsight.diagnosis.errors.optimizer_state import state_refused
+from backsight.diagnosis.errors.parameter_groups import names_mixed
 from backsight.diagnosis.errors.released import is_own, released
 from backsight.diagnosis.errors.remedies import Remedy, remedy_of
 from backsight.diagnosis.errors.vmap import batch_norm_mapped
@@ -110,10 +110,7 @@ def refused(error: BaseException) -> Finding | None:
 
 
 def _own(found: Refusal) -> Finding | None:
-    """Tell an error of backsight's own, with no tensor of the frames that raised it.
-
-    Its text says what to do after what happened: that is left out where the fix says it in the program's own names.
-    """
+    """Tell an error of backsight's own; what its text says to do is left out where the fix says it."""
     fix, failure = released(found), found.failure
     evidence = tuple(_failed(found))
     if not fix and not found.module_name:

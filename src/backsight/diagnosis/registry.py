@@ -14,11 +14,7 @@ class Rules(dict[str, Callable[[Seen], Iterable[Finding]]]):
     """The rules that look at one kind of thing, in the order of their codes."""
 
     def enter(self, code: str) -> Callable[[Callable[[Seen], Iterable[Finding]]], Callable[[Seen], Iterable[Finding]]]:
-        """Enter the decorated function as the rule with this code.
-
-        Raises:
-            ValueError: if the code is taken.
-        """
+        """Enter the decorated function as the rule with this code; a ValueError if that is taken."""
 
         def enter(function: Callable[[Seen], Iterable[Finding]]) -> Callable[[Seen], Iterable[Finding]]:
             if code in self:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from backsight.diagnosis.amending import instead, renewed, swapped_together
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.rules.batch_as_time import with_batch_first
+from backsight.diagnosis.rules.dimensions import with_batch_first
 from backsight.diagnosis.wording import if_known, shaped, shown, warning
 from backsight.source import parsed
 from backsight.source.body import Body, callee, dotted, given_to, statements

@@ -1,4 +1,4 @@
-"""What the rules of an audit look at; and what an audit remembers of the last one at its call site."""
+"""The rules of an audit, what they look at, and what an audit remembers of the last one at its call site."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from backsight.diagnosis.registry import Rules
 from backsight.diagnosis.wording import listed
 from backsight.naming import search
 from backsight.snapshot import groups
@@ -23,7 +24,7 @@ from backsight.source.body import body_around
 from backsight.source.definitions import flow_of, reaching
 from backsight.tape import Graph, Node, Saved
 from backsight.tape.saved import memory
-from backsight.tracing import End, Line, Met, StepLog, current, ended, met
+from backsight.tracing import End, Line, Met, Operation, StepLog, current, ended, met
 from backsight.tracing.changes import version
 from backsight.tracing.steps import Consumed, parameters
 
@@ -127,8 +128,7 @@ class Scene:
 
     def line_of(self, node: Node) -> Line | None:
         """Return the line that made a node, if a watch has noted it."""
-        watch = current()
-        return watch.line_of(node) if watch is not None else None
+        return line_of(node)
 
     def assigned(self, held: object) -> Place | None:
         """The statement that gave a variable what it holds; None where more than one may have, or an import did."""
@@ -146,6 +146,23 @@ class Scene:
     def reached(self) -> set[int]:
         """Return the ids of the leaves of the graph."""
         return {id(leaf.tensor()) for leaf in self.graph.leaves}
+
+
+RULES: Rules[Scene] = Rules()
+
+rule = RULES.enter
+
+
+def line_of(node: Node) -> Line | None:
+    """Return the line that made a node, if a watch has noted it."""
+    watch = current()
+    return watch.line_of(node) if watch is not None else None
+
+
+def operation_of(node: Node) -> Operation | None:
+    """Return the operation that made a node, if a watch has noted it."""
+    watch = current()
+    return watch.operation_of(node) if watch is not None else None
 
 
 def _last_of(body: Body, name: str, line: int) -> tuple[Place, ...]:

@@ -1,31 +1,41 @@
-"""BS118, BS128: what schedules make of a learning rate, and whose it is."""
+"""BS118, BS119, BS128, BS135: what schedules make of a learning rate; optimizers that lose what they have learned."""
 
 from __future__ import annotations
 
 import ast
 import gc
+import math
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from types import FrameType, FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import torch
 
-from backsight.diagnosis.amending import added, block_of, call_at, instead, with_keyword
+from backsight.diagnosis.amending import above_loops, added, block_of, call_at, given_keyword, instead
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import calls_around, constructions, method_of, named, program_frames
-from backsight.diagnosis.wording import numbered, shown, warning
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.program import (
+    calls_around,
+    constructions,
+    ending,
+    endings_of,
+    loops_around,
+    method_of,
+    named,
+    program_frames,
+    statements_around,
+)
+from backsight.diagnosis.wording import counted, if_known, numbered, warning
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.snapshot import groups
 from backsight.source import Body, Place, function_at, only, read_at
-from backsight.source.body import LOOPS, callee, calls_in, dotted, keyword, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.edits import OR, move
 from backsight.source.rewriting import simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
-
-CODES = ("BS118", "BS128")
 
 
 def faded(
@@ -37,30 +47,25 @@ def faded(
     kind = type(of[0]).__name__ if of else "the schedule"
     if kind == "ReduceLROnPlateau":
         return _plateaued(of[0], name, peak, rate, since, frame)
-    steps, negative = steps_of(of[0], frame) if of else [], lowest_rate(optimizer) < 0
-    evidence: list[Fact] = [
-        f"It fell from {peak:.3g} and is negative since step {numbered(since)}: each step moves up the gradient."
-        if negative
-        else _fell(peak, rate, since)
-    ]
-    if len(steps) == 1:
-        evidence.append(shown(steps[0], f"steps the {kind}."))
-    counts = (namespace(each) or {} for each in of)
-    counted = max((n for each in counts if type(n := each.get("last_epoch")) is int), default=0)
+    place, negative = only(steps_of(of[0], frame)) if of else None, lowest_rate(optimizer) < 0
+    counted = max(map(_counted, of), default=0)
     often = round(counted / max(steps_made, 1))
-    if often > 1:
-        evidence.append(
-            f"It was stepped {counted:,} times, and {name} {steps_made:,} times: {often} times for each step."
-        )
+    times = f"It was stepped {counted:,} times, and {name} {steps_made:,} times: {often} times for each step."
     return warning(
         "BS118",
         f"The learning rate of {name} is negative." if negative else f"The learning rate of {name} has decayed to 0.",
-        evidence,
+        (
+            f"It fell from {peak:.3g} and is negative since step {numbered(since)}: each step moves up the gradient."
+            if negative
+            else _fell(peak, rate, since),
+            if_known(place, f"steps the {kind}."),
+            times if often > 1 else None,
+        ),
         f"Step {kind} where {name}.step() is called, once for each. Or make it {often} times as long."
         if often > 1
         else f"Make {kind} last as long as the training. It counts its own steps: if you mean epochs, call its step() "
         "after each epoch, not after each batch.",
-        steps[0] if len(steps) == 1 else None,
+        place,
         since=since,
     )
 
@@ -83,10 +88,7 @@ _STEPPED = 3
 
 
 def multiplies(optimizer: torch.optim.Optimizer, factor: float, since: int, frame: FrameType) -> Finding | None:
-    """Return the finding that the function of a LambdaLR returns a rate, by which it multiplies the rate.
-
-    Its largest factor is the rate itself, or both are small. Who begins with a rate of 1 may return a rate.
-    """
+    """Return the finding that the function of a LambdaLR returns a rate: the rate itself, or both are small."""
     of = [each for each in schedules_of(optimizer) if type(each).__name__ == "LambdaLR"]
     known: list[Any] = [(namespace(each) or {}).get("base_lrs") for each in of]
     firsts = [n for each in known if type(each) is list for n in each if type(n) is float]
@@ -94,26 +96,25 @@ def multiplies(optimizer: torch.optim.Optimizer, factor: float, since: int, fram
     is_rate = abs(factor - first) <= 1e-3 * first or max(factor, first) <= _SMALL
     if not of or _counted(of[0]) < _STEPPED or not 0 < first <= 0.1 or not is_rate:
         return None
-    name, made = named(optimizer, "the optimizer"), constructions(frame, of[0], named(of[0], ""))
+    name, made = named(optimizer, "the optimizer"), only(constructions(frame, of[0], named(of[0], "")))
     lambdas: Any = (namespace(of[0]) or {}).get("lr_lambdas")
     function = lambdas[0] if type(lambdas) is list and lambdas else None
     body = function_at(function.__code__) if type(function) is FunctionType else None
     returns = [s for s in statements(body.node) if isinstance(s, ast.Return)] if body is not None else []
-    evidence: list[Fact] = [
-        f"It began with a rate of {first:.3g}, which LambdaLR multiplies by at most {factor:.3g}: {first * factor:.3g}."
-    ]
-    if len(made) == 1:
-        evidence.append(shown(made[0], "creates the LambdaLR."))
-    if body is not None and len(returns) == 1:
-        evidence.append(shown(body.place(returns[0]), "returns a rate; it must return a factor."))
+    returned = body.place(returns[0]) if body is not None and len(returns) == 1 else None
     return warning(
         "BS118",
         f"The learning rate of {name} is multiplied by a rate: LambdaLR expects a factor.",
-        evidence,
+        (
+            f"It began with a rate of {first:.3g}, which LambdaLR multiplies by at most {factor:.3g}: "
+            f"{first * factor:.3g}.",
+            if_known(made, "creates the LambdaLR."),
+            if_known(returned, "returns a rate; it must return a factor."),
+        ),
         f"Return a factor: divide what the function returns by {first:.3g}, the rate of {name}"
         f"{_divided(body, returns, first)}. {OR}Or create {name} with lr=1.0"
         f"{_at_one(constructions(frame, optimizer, name))}.",
-        made[0] if len(made) == 1 else None,
+        made,
         since=since,
     )
 
@@ -137,48 +138,44 @@ def _plateaued(schedule: Any, name: str, peak: float, rate: float, since: int, f
     falls, best = held.get("mode") != "max", held.get("best")
     better, other = ("lower", "max") if falls else ("higher", "min")
     opposite = "a higher value is better, as of an accuracy" if falls else "a lower value is better, as of a loss"
-    steps, made = steps_of(schedule, frame), constructions(frame, schedule, named(schedule, ""))
-    metric = _given_to_step(frame, steps[0]) if len(steps) == 1 else ""
-    evidence: list[Fact] = [_fell(peak, rate, since)]
-    if len(steps) == 1:
-        evidence.append(shown(steps[0], f"gives it {metric or 'the metric'}."))
-    if len(made) == 1:
-        evidence.append(shown(made[0], f'creates it with mode="{held.get("mode")}": {better} is better.'))
-    if type(best) in (float, int):
-        evidence.append(f"The {'lowest' if falls else 'highest'} value was {best:.4g}; it waits for a {better} one.")
-    return Finding(
+    step, made = only(steps_of(schedule, frame)), only(constructions(frame, schedule, named(schedule, "")))
+    metric, waits = _given_to_step(step), type(best) in (float, int)
+    return warning(
         "BS118",
-        "warning",
         f"The learning rate of {name} has decayed to 0: ReduceLROnPlateau waits for {metric or 'its metric'} to "
         f"{'fall' if falls else 'rise'}.",
-        tuple(evidence),
-        f'If {opposite}, pass mode="{other}"{_in_mode(only(made), other)}. {OR}Otherwise, pass more patience, or '
-        "min_lr.",
-        source=next((str(found[0]) for found in (made, steps) if len(found) == 1), None),
+        (
+            _fell(peak, rate, since),
+            if_known(step, f"gives it {metric or 'the metric'}."),
+            if_known(made, f'creates it with mode="{held.get("mode")}": {better} is better.'),
+            f"The {'lowest' if falls else 'highest'} value was {best:.4g}; it waits for a {better} one."
+            if waits
+            else None,
+        ),
+        f'If {opposite}, pass mode="{other}"{_in_mode(made, other)}. {OR}Otherwise, pass more patience, or min_lr.',
+        made or step,
         since=since,
     )
 
 
 def _in_mode(made: Place | None, mode: str) -> str:
     body, statement, call = call_at(made, "ReduceLROnPlateau")
-    if body is None or call is None:
-        return ""
-    changes: dict[ast.expr, str] = dict.fromkeys(call.args[1:2], f'"{mode}"')
-    return instead(body, statement, changes or with_keyword(body, call, "mode", f'"{mode}"'))
+    if call is not None and len(call.args) > 1:
+        return instead(body, statement, {call.args[1]: f'"{mode}"'})
+    return given_keyword(made, "ReduceLROnPlateau", "mode", f'"{mode}"')
 
 
-def _given_to_step(frame: FrameType, place: Place) -> str:
+def _given_to_step(place: Place | None) -> str:
     """Return what is passed to step() by the statement at a place, as the source writes it."""
-    calls = (c for b, s, c in calls_around(frame) if b.place(s) == place and callee(c)[1] == "step")
-    return next((f"`{ast.unparse(each)}`" for c in calls for each in [*c.args, *(k.value for k in c.keywords)]), "")
+    call = call_at(place, "step")[2]
+    given = [*call.args, *(each.value for each in call.keywords)] if call is not None else []
+    return f"`{ast.unparse(given[0])}`" if given else ""
 
 
 def counts_batches(
     optimizer: torch.optim.Optimizer, steps_made: int, peak: float, rate: float, since: int, frame: FrameType
 ) -> Finding | None:
-    """Return the finding that a schedule has made the learning rate low early, as it is stepped once for each step of
-    the optimizer, which stands in a loop over batches inside of one over epochs.
-    """
+    """Return the finding that a schedule has made the rate low early, as it is stepped in the loop over batches."""
     of = [each for each in schedules_of(optimizer) if _counted(each) >= 0.9 * steps_made]
     loops = _loops_around(frame)
     if not of or len(loops) < 2:
@@ -194,9 +191,7 @@ def counts_batches(
 
 
 def swings(optimizer: torch.optim.Optimizer, steps_made: int, since: int, frame: FrameType) -> Finding | None:
-    """Return the finding that a cosine, which rises again at its end, counts batches, and is as long as the turns of a
-    loop around that over batches: its T_max is the number of epochs.
-    """
+    """Return the finding that a cosine counts batches, and its T_max is the number of epochs: it rises again."""
     of = [each for each in schedules_of(optimizer) if type(each).__name__ == "CosineAnnealingLR"]
     if not of or _counted(of[0]) < 0.9 * steps_made:
         return None
@@ -218,26 +213,23 @@ def _of_batches(
     schedule: Any, title: str, seen: str, inner: Place, outer: Place, meant: str, since: int, frame: FrameType
 ) -> Finding:
     """Return the finding that a schedule is stepped in the loop over batches, inside of that over epochs."""
-    steps = steps_of(schedule, frame)
-    called = dotted(_receiver(frame, steps[0])) if len(steps) == 1 else None
-    evidence: list[Fact] = [seen]
-    if len(steps) == 1:
-        evidence.append(shown(steps[0], f"steps the {type(schedule).__name__} after each batch."))
+    step = only(steps_of(schedule, frame))
+    call = call_at(step, "step")[2]
+    called = dotted(callee(call)[0]) if call is not None else None
     return warning(
         "BS118",
         title,
-        evidence,
+        (seen, if_known(step, f"steps the {type(schedule).__name__} after each batch.")),
         f"Call {called or 'its'}{'.' if called else ' '}step() once after each epoch: at the end of the loop at line "
-        f"{outer.line}, outside of the loop at line {inner.line}{_after_epoch(steps, outer)}. {OR}If you mean batches, "
+        f"{outer.line}, outside of the loop at line {inner.line}{_after_epoch(step, outer)}. {OR}If you mean batches, "
         f"{meant}.",
-        steps[0] if len(steps) == 1 else None,
+        step,
         since=since,
     )
 
 
-def _after_epoch(steps: Sequence[Place], outer: Place) -> str:
+def _after_epoch(at: Place | None, outer: Place) -> str:
     """Step a schedule at the end of the loop over epochs."""
-    at = only(steps)
     (body, statement), (around, _) = read_at(at), read_at(outer)
     if at is None or body is None or around is None or statement is None or body.node is not around.node:
         return ""
@@ -247,22 +239,20 @@ def _after_epoch(steps: Sequence[Place], outer: Place) -> str:
 def drives_another(schedule: Any, optimizer: torch.optim.Optimizer, since: int, frame: FrameType) -> Finding:
     """Return the finding that a schedule goes on for an optimizer which `optimizer` has replaced."""
     kind, name, called = type(schedule).__name__, named(optimizer, "the optimizer"), named(schedule, "")
-    steps = steps_of(schedule, frame)
-    made = constructions(frame, optimizer, name)
-    evidence: list[Fact] = [f"It has not stepped since step {numbered(since)}, but {kind} still schedules it."]
-    if len(steps) == 1:
-        evidence.append(shown(steps[0], "steps the scheduler of the old one."))
-    if made:
-        evidence.append(shown(made[-1], f"creates the new {name.split('.')[-1]}."))
-    again = constructions(frame, schedule, called) if called else []
-    edit = added(again[0].text, "below", made[-1]) if made and len(again) == 1 else ""
+    made = next(iter(constructions(frame, optimizer, name)[-1:]), None)
+    again = only(constructions(frame, schedule, called)) if called else None
+    edit = added(again.text, "below", made) if again is not None else ""
     return warning(
         "BS128",
         f"{called or kind} drives an optimizer that {name} replaced: {name} has no scheduler.",
-        evidence,
+        (
+            f"It has not stepped since step {numbered(since)}, but {kind} still schedules it.",
+            if_known(only(steps_of(schedule, frame)), "steps the scheduler of the old one."),
+            if_known(made, f"creates the new {ending(name)}."),
+        ),
         f"Create a new {kind} where {name} is created{edit}. {OR}Or add the parameters to the old optimizer with "
         "add_param_group.",
-        made[-1] if made else None,
+        made,
         since=since,
     )
 
@@ -279,14 +269,6 @@ def _counted(schedule: Any) -> int:
     return count if type(count) is int else 0
 
 
-def _receiver(frame: FrameType, place: Place) -> ast.expr | None:
-    """Return what the statement at a place calls step() of."""
-    return next(
-        (callee(c)[0] for b, s, c in calls_around(frame) if b.place(s) == place and callee(c)[1] == "step"),
-        None,
-    )
-
-
 class _Loop(NamedTuple):
     place: Place
     turns: object
@@ -300,10 +282,8 @@ def _loops_around(frame: FrameType) -> list[_Loop]:
         body = function_at(each.f_code)
         if body is None:
             break
-        inside = [s for s in statements(body.node) if isinstance(s, LOOPS)]
-        around = [s for s in inside if s.lineno < each.f_lineno <= (s.end_lineno or 0)]
         level = Level(each, each.f_lineno)
-        found += [_Loop(body.place(s), _turns(level, s)) for s in sorted(around, key=lambda s: -s.lineno)]
+        found += [_Loop(body.place(s), _turns(level, s)) for s in reversed(loops_around(body, each.f_lineno))]
     return found
 
 
@@ -321,13 +301,122 @@ def _turns(level: Level, loop: ast.stmt) -> object:
 
 
 def steps_of(schedule: Any, frame: FrameType) -> list[Place]:
-    """Return the statements of the program's files that may step a schedule, by any name that it has.
-
-    A search for names ends at the first ones, and a callback may have another.
-    """
-    called = {name.path.split(".")[-1] for name in search([schedule]).names[0]}
+    """Return the statements that may step a schedule, by any name that it has, also in what holds it."""
+    called = endings_of(schedule)
     holding = ((each if type(each) is dict else namespace(each) or {}) for each in gc.get_referrers(schedule))
     called |= {key for each in holding for key, value in list(each.items()) if value is schedule and type(key) is str}
     return [
         body.place(s) for body, s, call in calls_around(frame) if method_of(call) in {(name, "step") for name in called}
     ]
+
+
+# Optimizers that lose what they have learned: by their weight decay, or as they are made anew.
+
+
+_VANISHING = 0.02
+"""The share of a weight that decay may take away in a step: usual are a thousandth and less."""
+
+
+def shrinking(optimizer: torch.optim.Optimizer, since: int, frame: FrameType) -> Finding | None:
+    """Return the finding that weight decay alone makes the weights of an optimizer vanish within some tens of steps."""
+    shares = [_decayed(optimizer, group) for group in groups(optimizer)]
+    share = max(shares, default=0.0)
+    if share < _VANISHING:
+        return None
+    group = groups(optimizer)[shares.index(share)]
+    known = _decay(optimizer, frame)
+    name, half = named(optimizer, "the optimizer"), math.ceil(math.log(0.5) / math.log(1 - share)) if share < 1 else 1
+    return warning(
+        "BS135",
+        f"The weight decay of {name} shrinks the weights to 0.",
+        (
+            if_known(known[0] if known else None, "sets it."),
+            f"With weight_decay={group['weight_decay']:g} and lr={group['lr']:g} each step shrinks every weight by "
+            f"{share:.1%}: after {counted(half, 'step')} it is half as large, unless the gradient opposes it.",
+        ),
+        (_undivided(*known) if known else "")
+        or "Usual values are 1e-4 to 1e-2 for SGD and up to 0.1 for AdamW. Check whether the value was meant for "
+        "something else, such as the decay of the learning rate.",
+        known[0] if known else None,
+        since=since,
+    )
+
+
+def _decay(optimizer: torch.optim.Optimizer, frame: FrameType) -> tuple[Place, ast.expr] | None:
+    """Return what gives an optimizer a decay, and that: in a group, else to its class, else to anything."""
+    grouped: list[tuple[Place, ast.expr]] = []
+    to_class: list[tuple[Place, ast.expr]] = []
+    every: list[tuple[Place, ast.expr]] = []
+    for body, statement in statements_around(frame):
+        for node in expressions(statement):
+            if isinstance(node, ast.Call) and _is_decay(value := keyword(node, "weight_decay")):
+                every.append((body.place(statement), value))
+                if callee(node)[1] == type(optimizer).__name__:
+                    to_class.append(every[-1])
+            elif isinstance(node, ast.Dict):
+                entries = {k.value: v for k, v in zip(node.keys, node.values, strict=True) if _is_text(k)}
+                if "params" in entries and _is_decay(value := entries.get("weight_decay")):
+                    grouped.append((body.place(statement), value))
+    found = grouped or to_class or every
+    return only(found)
+
+
+def _is_decay(value: ast.expr | None) -> TypeGuard[ast.expr]:
+    return value is not None and not (isinstance(value, ast.Constant) and not value.value)
+
+
+def _is_text(key: ast.expr | None) -> TypeGuard[ast.Constant]:
+    return isinstance(key, ast.Constant) and type(key.value) is str
+
+
+def _undivided(place: Place, value: ast.expr) -> str:
+    """Say what to give in place of a decay that is divided by the learning rate; empty for any other."""
+    match value:
+        case ast.BinOp(left=left, op=ast.Div(), right=right) if re.search(r"lr|rate", ast.unparse(right)):
+            body, statement = read_at(place)
+            edit = instead(body, statement, {value: ast.unparse(left)})
+            return (
+                f"Pass weight_decay={ast.unparse(left)}, without the division{edit}: each step multiplies the decay by "
+                "the learning rate itself."
+            )
+    return ""
+
+
+def _decayed(optimizer: torch.optim.Optimizer, group: dict[str, Any]) -> float:
+    """Return the share of a weight that each step takes away, apart from the gradient; 0 where that is not known.
+
+    Source: the algorithms in the documentation of torch.optim.SGD and AdamW.
+    """
+    rate, decay, momentum = (group.get(key, 0.0) for key in ("lr", "weight_decay", "momentum"))
+    if any(type(each) not in (float, int) for each in (rate, decay, momentum)):
+        return 0.0
+    if isinstance(optimizer, torch.optim.SGD):
+        return min(1.0, float(rate * decay / max(1 - momentum, 1e-3)))
+    return float(rate * decay) if isinstance(optimizer, torch.optim.AdamW) else 0.0
+
+
+def made_anew(optimizer: torch.optim.Optimizer, times: int, steps: int, since: int, frame: FrameType) -> Finding | None:
+    """Return the finding that an optimizer with a state is made anew again and again."""
+    name = named(optimizer, "the optimizer")
+    if not _has_state(optimizer):
+        return None
+    each = steps / max(times, 1)
+    made = next(iter(constructions(frame, optimizer, name)), None)
+    found = warning(
+        "BS119",
+        f"{name} is recreated again and again and loses its state.",
+        (
+            f"{times + 1} of them trained the same parameters one after the other, each for {each:.0f} "
+            f"step{'s' * (round(each) != 1)}: momentum and averages start from zero each time.",
+            if_known(made, "runs each time."),
+        ),
+        f"Create {name} once, before the loop{above_loops(made)}.",
+        made,
+        since=since,
+    )
+    return found if each < 3 else replace(found, severity="note")
+
+
+def _has_state(optimizer: torch.optim.Optimizer) -> bool:
+    state: Any = object.__getattribute__(optimizer, "__dict__").get("state", {})
+    return any(isinstance(v, torch.Tensor) and v.dim() for held in list(state.values())[:1] for v in held.values())

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterator, Sequence
-from typing import NamedTuple
+from types import FrameType
+from typing import Any, NamedTuple
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
-from backsight.diagnosis.amending import written
+from backsight.diagnosis.amending import gone, written
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, numbered, shown
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.program import calls_around, method_of
+from backsight.diagnosis.wording import if_known, listed, numbered, shown, warning
 from backsight.naming import search
-from backsight.source import Place, statements_of
+from backsight.naming.plain import namespace
+from backsight.source import Place, only, statements_of
 from backsight.source.body import callee, dotted
+from backsight.source.edits import OR
 from backsight.source.imports import library
+from backsight.tape import parameters_in
 from backsight.tracing import Operation, Stop, Watch
 
 
@@ -208,9 +213,8 @@ def _stuck(stop: Stop, operation: Operation, held: Sequence[torch.Tensor], names
     if made:
         new = _random(made[0])
         fix = f"Start only one of them at zero: change line {made[0].line} to {new}{written(made[0], new)}."
-    return Finding(
+    return warning(
         "BS141",
-        "warning",
         f"{listed(zero, 2)} stay zero: both factors of {kind.name} start at zero."
         if len(zero) > 1
         else f"The gradient of {listed(names, 2)} is always zero: both factors of {kind.name} are zero.",
@@ -220,7 +224,7 @@ def _stuck(stop: Stop, operation: Operation, held: Sequence[torch.Tensor], names
             f"Each gradient that was read from step {numbered(since)} on was exactly zero.",
         ),
         fix,
-        source=str(made[0] if made else place),
+        made[0] if made else place,
         since=since,
     )
 
@@ -238,17 +242,16 @@ def _finding(stop: Stop, operation: Operation, names: Sequence[str], since: int)
     few = listed(names, 2)
     place = operation.line.place
     why = kind.why.format(factor=_factor(stop, operation))
-    evidence: list[Fact] = [shown(place, f"gets a gradient and passes on zeros: {why}.")]
-    if (line := _values(stop)) is not None:
-        evidence.append(line)
-    evidence.append(f"Each gradient that was read from step {numbered(since)} on was exactly zero.")
-    return Finding(
+    return warning(
         "BS141",
-        "warning",
         f"The gradient of {few} is always zero: {kind.name} passes on no gradient.",
-        tuple(evidence),
+        (
+            shown(place, f"gets a gradient and passes on zeros: {why}."),
+            _values(stop),
+            f"Each gradient that was read from step {numbered(since)} on was exactly zero.",
+        ),
         kind.fix,
-        source=str(place),
+        place,
         since=since,
     )
 
@@ -271,11 +274,7 @@ def _values(stop: Stop) -> str | None:
 
 
 def zeroing(file: str, path: str) -> Place | None:
-    """Return the last statement of a file that sets a parameter to zeros, by the end of its path: `self.up.weight` for
-    `model.up.weight`.
-
-    None where another statement of the file gives it other values.
-    """
+    """Return the last statement that sets a parameter to zeros, by the end of its path, if no other does."""
     written = [
         (body.place(statement), zeros)
         for body, statement in statements_of(file)
@@ -310,3 +309,44 @@ def _written(statement: ast.stmt) -> Iterator[tuple[str, bool | None]]:
             nothing = bool(call.args) and isinstance(call.args[-1], ast.Constant) and call.args[-1].value == 0
             if name and method.endswith("_"):
                 yield name, method in ("zeros_", "zero_") or (method in ("constant_", "fill_") and nothing)
+
+
+# A hook of DistributedDataParallel that sends float16, in which all gradients are zero.
+
+
+_HALVES = "fp16_compress"
+"""How the hooks of PyTorch that send gradients as float16 begin."""
+
+
+def compressed(lost: Sequence[torch.Tensor], since: int, frame: FrameType | None) -> Finding | None:
+    """Return the finding that a hook rounds all gradients to zero, where no operation was seen to make them zero."""
+    ids = {id(p) for p in lost}
+    for model, name in search((), collect=(DistributedDataParallel,)).found:
+        if not isinstance(model, torch.nn.Module) or not _halving(model):
+            continue
+        if all(id(p) in ids for p in parameters_in(model) if p.requires_grad):
+            places = [body.place(s) for body, s, call in calls_around(frame) if method_of(call)[1] == _REGISTERS]
+            place = only(places)
+            return warning(
+                "BS141",
+                f"All gradients of {name.path} are zero: its communication hook rounds them to zero.",
+                (
+                    if_known(place, "sends each gradient as float16, where everything below 3e-8 rounds to zero."),
+                    f"Each gradient that was read from step {numbered(since)} on was exactly zero.",
+                ),
+                f"Remove the hook{gone(place)}, so the gradients stay in float32. {OR}Or multiply the loss by a "
+                "constant, such as 2**16, before backward(), and divide the gradients by it before the step.",
+                place,
+                since=since,
+            )
+    return None
+
+
+_REGISTERS = "register_comm_hook"
+
+
+def _halving(model: torch.nn.Module) -> bool:
+    """Whether one of the hooks of a model sends float16."""
+    hooks: Any = (namespace(model) or {}).get("_comm_hooks", ())
+    names = [getattr(each[0], "__name__", "") for each in hooks if type(each) is tuple and each]
+    return any(each.startswith(_HALVES) for each in names if isinstance(each, str))

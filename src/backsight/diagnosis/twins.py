@@ -9,41 +9,50 @@ import ast
 import ctypes
 import re
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from types import FrameType
 
 import torch
 
-from backsight.diagnosis.amending import added, place_on, swapped, written
+from backsight.diagnosis.amending import added, around, assigned_at, instead, place_on, swapped, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.modes import BATCH_NORMS
-from backsight.diagnosis.program import calls_around, files_around, statements_around
-from backsight.diagnosis.wording import counted, if_known, numbered, shown, warning
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.program import (
+    bodies,
+    calls_around,
+    ending,
+    endings_of,
+    files_around,
+    loops_around,
+    modules,
+    named,
+    program_frames,
+    statements_around,
+    writes_around,
+)
+from backsight.diagnosis.wording import counted, if_known, listed, numbered, shown, warning
 from backsight.naming import search
-from backsight.source import Place, only, read_at, statements_of
-from backsight.source.averaging import Writes, writes
-from backsight.source.bindings import assignments
+from backsight.source import Body, Place, only, statements_of
+from backsight.source.averaging import Writes
+from backsight.source.bindings import assignments, target_names
 from backsight.source.body import (
-    LOOPS,
     body_around,
     callee,
     callers,
     dotted,
+    expressions,
     statement_at,
     statements,
 )
 from backsight.source.edits import OR
 from backsight.source.guards import begins_later
-from backsight.tape import modules_in, parameters_in, registered
+from backsight.tape import is_captured, modules_in, parameters_in, registered
 from backsight.tape.saved import is_readable
 from backsight.tracing import current
 from backsight.tracing.changes import version
 from backsight.tracing.steps import parameters
-
-CODES = ("BS138", "BS144")
 
 _NUMBERS = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}
 _FEW = 4
@@ -103,24 +112,27 @@ class Twin:
 def twins(optimizers: Iterable[torch.optim.Optimizer]) -> list[Twin]:
     """Return the modules that variables hold, none of whose parameters an optimizer has, and whose like is trained."""
     held = {id(p) for each in optimizers for p in parameters(each)}
-    found = [each for each, _ in search((), collect=(torch.nn.Module,)).found if isinstance(each, torch.nn.Module)]
-    alike: dict[object, list[torch.nn.Module]] = {}
-    for module in found:
-        sizes = tuple((p.shape, p.dtype) for p in parameters_in(module))
-        if sizes:
-            alike.setdefault((type(module), sizes), []).append(module)
     pairs = []
-    for modules in alike.values():
-        trained = [m for m in modules if any(id(p) in held for p in parameters_in(m))]
-        others = [m for m in modules if not any(id(p) in held for p in parameters_in(m))]
+    for alike in _alike(lambda p: (p.shape, p.dtype)):
+        trained = [m for m in alike if any(id(p) in held for p in parameters_in(m))]
+        others = [m for m in alike if not any(id(p) in held for p in parameters_in(m))]
         marks = [(each, _mark(parameters_in(each))) for each in others] if len(trained) == 1 else []
         means = _mark(_means(trained[0])) if marks else ()
         pairs += [
-            Twin(weakref.ref(t), weakref.ref(trained[0]), was, frozenset(_names(t)), (_mark(_means(t)), means))
+            Twin(weakref.ref(t), weakref.ref(trained[0]), was, frozenset(endings_of(t)), (_mark(_means(t)), means))
             for t, was in marks
             if was
         ]
     return pairs[:_MOST]
+
+
+def _alike(what: Callable[[torch.Tensor], object]) -> Iterable[list[torch.nn.Module]]:
+    """Return the modules of each class that have the same of their parameters, if they have any."""
+    alike: dict[object, list[torch.nn.Module]] = {}
+    for module in modules():
+        if marks := tuple(map(what, parameters_in(module))):
+            alike.setdefault((type(module), marks), []).append(module)
+    return alike.values()
 
 
 def _means(module: torch.nn.Module) -> Iterator[torch.Tensor]:
@@ -154,10 +166,10 @@ def never_follows(twin: Twin, since: int, steps: int, frame: FrameType | None) -
     target, trained = twin.target(), twin.trained()
     if target is None or trained is None or not twin.is_unchanged:
         return None
-    (of_target, of_trained) = (_names(each) for each in (target, trained))
-    every = [each for file in files_around(frame) for each in writes(file)]
-    follows = [each for each in every if _last(each.target) in of_target and _last(each.origin) in {*of_trained, ""}]
-    back = [each for each in every if _last(each.target) in of_trained and _last(each.origin) in of_target]
+    (of_target, of_trained) = (endings_of(each) for each in (target, trained))
+    every = list(writes_around(frame))
+    follows = [each for each in every if ending(each.target) in of_target and ending(each.origin) in {*of_trained, ""}]
+    back = [each for each in every if ending(each.target) in of_trained and ending(each.origin) in of_target]
     name, other = (search([each]).names[0] for each in (target, trained))
     if not name or not other:
         return None
@@ -175,16 +187,15 @@ def never_follows(twin: Twin, since: int, steps: int, frame: FrameType | None) -
 
 
 def outdated(twin: Twin, since: int, frame: FrameType | None) -> Finding | None:
-    """Return the finding that a twin follows what is trained by its parameters alone, not by the statistics of its
-    batch normalizations; `since` is the step at which they were looked at first."""
+    """Return the finding that a twin follows what is trained by its parameters, but not by its batch statistics."""
     target, trained = twin.target(), twin.trained()
     if target is None or trained is None or not twin.is_outdated:
         return None
-    (of_target, of_trained) = (_names(each) for each in (target, trained))
-    name, other = (next((n.path for n in search([each]).names[0]), "") for each in (target, trained))
-    every = [each for file in files_around(frame) for each in writes(file) if each.how == "blends"]
-    places = {each.place: each for each in every if _last(each.target) in of_target}
-    places = places or {each.place: each for each in every if _last(each.origin) in of_trained}
+    (of_target, of_trained) = (endings_of(each) for each in (target, trained))
+    name, other = (named(each, "") for each in (target, trained))
+    every = [each for each in writes_around(frame) if each.how == "blends"]
+    places = {each.place: each for each in every if ending(each.target) in of_target}
+    places = places or {each.place: each for each in every if ending(each.origin) in of_trained}
     place = next(iter(places)) if len(places) == 1 else None
     if not name or not other:
         return None
@@ -223,22 +234,14 @@ def shared(since: int, frame: FrameType | None) -> list[Finding]:
     To share parameters is mostly meant. So the program has to blend, or load, one into the other again and again, and a
     watch must have seen it do so: where there is no average, both may be one.
     """
-    found = [each for each, _ in search((), collect=(torch.nn.Module,)).found if isinstance(each, torch.nn.Module)]
-    alike: dict[object, list[torch.nn.Module]] = {}
-    for module in found:
-        held = tuple(id(p) for p in parameters_in(module))
-        if held:
-            alike.setdefault((type(module), held), []).append(module)
-    written = [
-        each for file in files_around(frame) for each in writes(file) if each.origin and each.target != each.origin
-    ]
+    written = [each for each in writes_around(frame) if each.origin and each.target != each.origin]
     findings = {}
-    for modules in alike.values() if written else ():
-        names = {_last(name.path): name.path for module in modules for name in search([module]).names[0]}
+    for alike in _alike(id) if written else ():
+        names = {ending(name.path): name.path for module in alike for name in search([module]).names[0]}
         for each in written:
-            target, origin = names.get(_last(each.target)), names.get(_last(each.origin))
+            target, origin = names.get(ending(each.target)), names.get(ending(each.origin))
             known = target is not None and origin is not None and target != origin and each.how not in _LOST
-            if known and _is_periodic(each) and _has_run(each, modules[0]):
+            if known and _is_periodic(each) and _has_run(each, alike[0]):
                 findings[str(each.outermost)] = _same(str(target), str(origin), each, since, frame)
     return list(findings.values())
 
@@ -248,48 +251,38 @@ def _same(target: str, origin: str, found: Writes, since: int, frame: FrameType 
         body.place(statement)
         for body, statement in statements_around(frame)
         if isinstance(statement, ast.Assign)
-        and any(_last(dotted(each) or "") == _last(target) for each in statement.targets)
+        and any(ending(dotted(each)) == ending(target) for each in statement.targets)
     ]
-    made = [each for each in made if "copy" in each.text or _last(origin) in each.text] or made
+    made = [each for each in made if "copy" in each.text or ending(origin) in each.text] or made
     place = only(made)
     goal, _, given = place.text.partition(" = ") if place is not None else ("", "", "")
     named = re.fullmatch(r"[\w.]+", goal) and re.fullmatch(r"[\w.]+", given)
     shallow = place is not None and "copy.copy" in place.text
     own = f"{goal} = copy.deepcopy({given})"
     deep = place.text.replace("copy.copy(", "copy.deepcopy(") if place is not None else ""
-    evidence: list[Fact] = []
-    if place is not None:
-        says = "copies the module alone, not its parameters." if shallow else "gives it the parameters of the other."
-        evidence.append(shown(place, says))
-    evidence.append(shown(found.outermost, f"writes {origin} into {target}, which changes nothing."))
+    says = "copies the module alone, not its parameters." if shallow else "gives it the parameters of the other."
     return warning(
         "BS144",
         f"{target} and {origin} share all their parameters, although one should follow the other.",
-        evidence,
+        (
+            if_known(place, says),
+            shown(found.outermost, f"writes {origin} into {target}, which changes nothing."),
+        ),
         f"Make it a model of its own: {deep}{written(place, deep)}."
         if shallow and place is not None
         else f"Make it a model of its own: {own}{written(place, own)}."
         if named
-        else f"Make it a model of its own, with copy.deepcopy({_last(origin)}).",
+        else f"Make it a model of its own, with copy.deepcopy({ending(origin)}).",
         place or found.outermost,
         since=since,
     )
 
 
-def _names(module: torch.nn.Module) -> set[str]:
-    return {_last(name.path) for name in search([module]).names[0]}
-
-
-def _last(name: str) -> str:
-    return name.split(".")[-1]
-
-
 def _is_periodic(found: Writes) -> bool:
     """Whether a statement runs more often than what makes the module: in a loop, or in a function of its own."""
-    loops = (each for each in statements(found.body.node) if isinstance(each, LOOPS))
-    if any(each.lineno < found.begins <= (each.end_lineno or 0) for each in loops):
+    if loops_around(found.body, found.begins):
         return True
-    function, last = found.body.name, _last(found.target)
+    function, last = found.body.name, ending(found.target)
     makes = any(assignments(found.body, name) for name in (found.target, last, f"self.{last}"))
     once = {caller.name for caller, _, _ in callers(found.body)} == {"__init__"}
     return function not in ("", "__init__") and not makes and not once
@@ -330,16 +323,13 @@ def _finding(names: tuple[str, str], found: Writes, since: int, steps: int) -> F
         if function and not any(callers(found.body)):
             fix = f"Call {function}() after the optimizer step: this file never calls it."
     title = f"{name} never changes, although it should follow {other}."
-    return Finding("BS138", "warning", title, (_so_far(since, steps), shown(place, says)), fix, str(place), since=since)
+    return warning("BS138", title, (_so_far(since, steps), shown(place, says)), fix, place, since=since)
 
 
 def _in_place(place: Place) -> str:
     """Write a value into the tensor of a variable, in place of giving the variable another one."""
-    body, statement = read_at(place)
-    goal = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    if body is None or not isinstance(statement, ast.Assign) or not isinstance(goal, ast.Name):
-        return ""
-    return written(place, f"with torch.no_grad():\n    {goal.id}.copy_({body.text(statement.value)})")
+    goal, value = assigned_at(place)
+    return written(place, f"with torch.no_grad():\n    {goal}.copy_({value})") if goal.isidentifier() else ""
 
 
 def _state(found: Writes) -> str:
@@ -361,15 +351,15 @@ def merged(pairs: Iterable[Twin], since: int, frame: FrameType | None) -> list[F
         if trained is None:
             continue
         names, held = search([trained]).names[0], search([target]).names[0] if target is not None else []
-        now = [name.path for name in names if _last(name.path) in twin.names]
-        other = [name.path for name in names if _last(name.path) not in twin.names]
-        if now and other and not any(_last(name.path) in twin.names for name in held):
-            places = [each for file in files for each in _replacements(file, now[0], _names(trained))]
+        now = [name.path for name in names if ending(name.path) in twin.names]
+        other = [name.path for name in names if ending(name.path) not in twin.names]
+        if now and other and not any(ending(name.path) in twin.names for name in held):
+            places = [each for file in files for each in _replacements(file, now[0], endings_of(trained))]
             says = f"makes both one module: from here on {now[0]} is {other[0]}."
         elif target is not None and names and held and _share(target, trained):
             now, other = [held[0].path], [names[0].path]
-            every = (each for file in files for each in writes(file))
-            places = [each.place for each in every if each.how == "shares" and _is_on_condition(each)]
+            every = (each for each in writes_around(frame) if each.how == "shares")
+            places = [each.place for each in every if _is_on_condition(each)]
             says = "gives it the memory of the other, so it changes with each optimizer step."
         else:
             continue
@@ -391,8 +381,8 @@ def _replacements(file: str, name: str, others: set[str]) -> list[Place]:
     return [
         body.place(each)
         for body, each in statements_of(file)
-        if isinstance(each, ast.Assign) and _last(dotted(each.value) or "") in others - {_last(name)}
-        if any(_last(dotted(goal) or "") == _last(name) for goal in each.targets)
+        if isinstance(each, ast.Assign) and ending(dotted(each.value)) in others - {ending(name)}
+        if any(ending(dotted(goal)) == ending(name) for goal in each.targets)
     ]
 
 
@@ -419,11 +409,9 @@ def _merged(name: str, other: str, place: Place, says: str, since: int) -> Findi
 
 def _loading(place: Place) -> str:
     """Load the state of a module that a statement gives another name."""
-    body, statement = read_at(place)
-    goal = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    if body is None or not isinstance(statement, ast.Assign) or goal is None or place.text.count(".data"):
-        return ""
-    return written(place, f"{body.text(goal)}.load_state_dict({body.text(statement.value)}.state_dict())")
+    goal, value = assigned_at(place)
+    loads = goal and not place.text.count(".data")
+    return written(place, f"{goal}.load_state_dict({value}.state_dict())") if loads else ""
 
 
 def _exchanged(names: tuple[str, str], found: Writes, since: int, steps: int) -> Finding:
@@ -449,4 +437,88 @@ def _so_far(since: int, steps: int) -> str:
     return (
         f"No optimizer trains it, and its parameters have been bit-identical since step {numbered(since)}, for "
         f"{counted(steps, 'step')}."
+    )
+
+
+# BS144: the members of an ensemble are one and the same network, as they began with the same weights.
+
+
+_LARGEST = 1 << 20
+_ROUNDING = 1e-5
+"""The relative difference of members that begin as one: a product of several matrices may round each in its own way."""
+
+_LOADS = frozenset({"deepcopy", "copy"})
+
+
+def one_for_all(optimizers: Iterable[torch.optim.Optimizer], since: int, frame: FrameType) -> list[Finding]:
+    """Return the findings of optimizers whose stacked parameters have the same values for each member: `[net] * 5`."""
+    for optimizer in optimizers:
+        held = [p for p in parameters(optimizer) if p.requires_grad]
+        if not _are_the_same(held):
+            continue
+        frames = list(program_frames(frame))
+        found = [each for body in bodies(frame) for each in _repeated(body)]
+        networks = [each for each in found if any(_is_network(frame, each[2]) for frame in frames)]
+        if len(networks or found) == 1:
+            return [_of_members(held, *(networks or found)[0], since)]
+    return []
+
+
+def _is_network(frame: FrameType, name: str) -> bool:
+    value = frame.f_locals.get(name, frame.f_globals.get(name))
+    return issubclass(type(value), torch.nn.Module)
+
+
+def _are_the_same(held: list[torch.Tensor]) -> bool:
+    """Whether all parameters have as many slices, the same but for rounding, and those of one differ within."""
+    sizes = {p.shape[0] if p.dim() else 0 for p in held}
+    if len(held) < 2 or len(sizes) != 1 or min(sizes) < 2 or is_captured() or all(p.dim() < 2 for p in held):
+        return False
+    if any(not is_readable(p) or p.numel() > _LARGEST or p.layout != torch.strided for p in held):
+        return False
+    with torch.no_grad():
+        varied = any(p.dim() > 2 and bool((p[0] != p[0].reshape(-1)[0]).any()) for p in held if p[0].numel())
+        return varied and all(float((p - p[:1]).abs().max()) <= _ROUNDING * float(p.abs().max()) for p in held)
+
+
+def _repeated(body: Body) -> Iterator[tuple[Place, Body, str, ast.expr]]:
+    """Yield the lists of one network, or of copies of it, with the name of that."""
+    for statement in statements(body.node):
+        for node in expressions(statement):
+            match node:
+                case ast.ListComp(elt=element, generators=[each]) if not each.ifs:
+                    if isinstance(element, ast.Call) and callee(element)[1] in _LOADS and len(element.args) == 1:
+                        element = element.args[0]
+                    name = dotted(element)
+                    if name is not None and name.split(".")[0] not in target_names(each.target):
+                        yield body.place(statement), body, name, node
+                case ast.BinOp(left=ast.List(elts=[element]), op=ast.Mult()) if dotted(element):
+                    yield body.place(statement), body, dotted(element) or "", node
+
+
+def _of_members(held: list[torch.Tensor], place: Place, body: Body, name: str, node: ast.expr, since: int) -> Finding:
+    size = held[0].shape[0]
+    names = [n[0].path if n else "" for n in search(held[:2], limit=1).names]
+    called = listed([*names, *[""] * len(held[2:])], 2) if all(names) else counted(len(held), "parameter")
+    made = assignments(body, name)
+    values = [each for each in statements(body.node) if isinstance(each, ast.Assign) and body.place(each) in made]
+    of = body.text(values[0].value) if len(values) == 1 and isinstance(values[0].value, ast.Call) else "Net(...)"
+    times = "range(n)"
+    if isinstance(node, ast.ListComp):
+        times = body.text(node.generators[0].iter)
+    elif isinstance(node, ast.BinOp):
+        times = f"range({body.text(node.right)})"
+    new = f"[{of} for _ in {times}]"
+    edit = instead(body, around(body, node), {node: new}) if of != "Net(...)" else ""
+    return warning(
+        "BS144",
+        f"All {size} members of the ensemble are one network: their weights are the same.",
+        (
+            shown(place, f"repeats {name}, so every member begins with the same weights."),
+            f"In {called}, all {size} slices are still equal after {since} steps: with the same data "
+            "and loss they stay so.",
+        ),
+        f"Create each member by itself: [{of} for _ in {times}]{edit}.",
+        place,
+        since=since,
     )

@@ -12,14 +12,12 @@ import torch
 
 from backsight.diagnosis.amending import written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import calls_around
+from backsight.diagnosis.program import calls_around, ending
 from backsight.diagnosis.wording import shown, warning
 from backsight.naming import search
 from backsight.source import Place
 from backsight.source.body import callee, dotted, is_constant, keyword
 from backsight.tape import modules_in, registered
-
-CODES = ("BS167",)
 
 _FEWEST = 2
 """Names of a state none of which fits;"""
@@ -92,8 +90,8 @@ def _finding(
 
 def _held(name: str, kind: type) -> list[Any]:
     """Return the objects that a variable of this name holds, or an attribute whose last name it is."""
-    last = name.split(".")[-1]
-    found = {id(each): each for each, at in search((), collect=(kind,)).found if at.path.split(".")[-1] == last}
+    last = ending(name)
+    found = {id(each): each for each, at in search((), collect=(kind,)).found if ending(at.path) == last}
     return list(found.values())
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.collapsed import collapsed
+from backsight.diagnosis.views import collapsed
 from backsight.launch.sign import Audit, Sign, Step
 from backsight.tape import grad_fn, identity, sequence_number, tensors_in
 from backsight.tape.saved import is_readable

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.drifting import drifting
-from backsight.diagnosis.modes import BATCH_NORMS
+from backsight.diagnosis.modes import BATCH_NORMS, drifting
 from backsight.launch.sign import Sign, Step
 from backsight.tape import registered
 from backsight.tracing.changes import version

@@ -10,7 +10,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from backsight.diagnosis import Finding, Site
-from backsight.diagnosis.evaluated import acting, always_on, dropping, in_training_mode, is_evaluation, is_trained
+from backsight.diagnosis.modes import acting, always_on, dropping, in_training_mode, is_evaluation, is_trained
 from backsight.diagnosis.program import program_frames
 from backsight.launch.modes import Modes
 from backsight.launch.sign import Sign, Step, caller, site

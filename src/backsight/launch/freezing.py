@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.freezing import attribute_alone, left_frozen, thawed
+from backsight.diagnosis.modes import attribute_alone, left_frozen, thawed
 from backsight.launch.sign import Sign, Step
 from backsight.tape import Living, parameters_in
 from backsight.tracing.changes import version

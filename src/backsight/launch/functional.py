@@ -10,9 +10,9 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.evaluated import is_evaluation
-from backsight.diagnosis.functional import Held, held, never_updated
+from backsight.diagnosis.modes import is_evaluation
 from backsight.diagnosis.program import program_frames
+from backsight.diagnosis.stale_copies import Held, held, never_updated
 from backsight.launch.sign import Sign, caller
 from backsight.launch.voice import failed
 from backsight.naming.roots import ours

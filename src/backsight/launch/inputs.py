@@ -13,7 +13,7 @@ import torch
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.data_changed import changed_batch, growing
-from backsight.diagnosis.same_batch import same_batch
+from backsight.diagnosis.drawn import same_batch
 from backsight.launch.sign import Sign, caller
 from backsight.naming import search
 from backsight.tape import grad_fn, storage_key, tensors_in

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from backsight.diagnosis import Finding, Site
-from backsight.diagnosis.likelihood import less_probable, minimized
+from backsight.diagnosis.peculiar import less_probable, minimized
 from backsight.launch.passes import PASSES
 from backsight.launch.references import loss_of
 from backsight.launch.sign import Audit, Sign

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 
 from backsight.diagnosis import Finding, Site
-from backsight.diagnosis.led_through import has_target, leads_through, led_through
+from backsight.diagnosis.rules.left_gradient import has_target, leads_through, led_through
 from backsight.launch.sign import Audit, Sign, Step
 from backsight.tape import Graph
 from backsight.tracing import Backward, Watch

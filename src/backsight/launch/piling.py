@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.piled import hooks, piled
+from backsight.diagnosis.hooked import hooks, piled
 from backsight.launch.sign import Sign, Step
 from backsight.tape import modules_in
 from backsight.tracing.steps import parameters

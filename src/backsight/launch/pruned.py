@@ -10,7 +10,7 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.pruned import is_single, regrown
+from backsight.diagnosis.rewritten import is_single, regrown
 from backsight.launch.sign import Sign
 from backsight.tape import Living, is_captured
 from backsight.tape import version as count

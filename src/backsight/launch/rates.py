@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.optimizers import shrinking
-from backsight.diagnosis.schedules import counts_batches, faded, lowest_rate, multiplies, swings
+from backsight.diagnosis.schedules import counts_batches, faded, lowest_rate, multiplies, shrinking, swings
 from backsight.launch.sign import Sign, Step
 from backsight.snapshot import groups
 from backsight.tape import Living

@@ -7,19 +7,14 @@ from dataclasses import replace
 from types import CodeType
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.backup import own_backup
-from backsight.diagnosis.captures import captured_for_good
-from backsight.diagnosis.dropped import dropped, lost_in_step, lost_writes
-from backsight.diagnosis.loss_targets import summed_over_samples
+from backsight.diagnosis.aliased import own_backup
+from backsight.diagnosis.drawn import disarranged, drawn_apart, drawn_in_part, seeded_again, used_up
+from backsight.diagnosis.dropped import captured_for_good, dropped, lost_in_step, lost_writes
 from backsight.diagnosis.misplaced import misplaced
-from backsight.diagnosis.peculiar import peculiarities
+from backsight.diagnosis.peculiar import peculiarities, summed_over_samples
 from backsight.diagnosis.reordered import crossed, reordered
-from backsight.diagnosis.seeded_again import seeded_again
-from backsight.diagnosis.stacked import untrained_members
-from backsight.diagnosis.taken_once import taken_once
+from backsight.diagnosis.stale_copies import taken_once, untrained_members
 from backsight.diagnosis.unloaded import unloaded
-from backsight.diagnosis.unpaired import disarranged, drawn_apart, drawn_in_part
-from backsight.diagnosis.used_up import used_up
 from backsight.launch.sign import Sign, Step
 from backsight.tracing import Watch, own_copies, repeated_writes, sightings
 

@@ -7,11 +7,19 @@ from collections.abc import Sequence
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.aliased import Kept, SharedState, aliased, kept, shared_state, told_shared
-from backsight.diagnosis.data_changed import Stored, changed_data, stored
-from backsight.diagnosis.members import one_for_all
-from backsight.diagnosis.overwritten import Replay, is_overwritten, overwritten, replays
-from backsight.diagnosis.own_anchor import Difference, differences, own_anchor
+from backsight.diagnosis.aliased import (
+    Difference,
+    Kept,
+    SharedState,
+    aliased,
+    differences,
+    kept,
+    own_anchor,
+    shared_state,
+    told_shared,
+)
+from backsight.diagnosis.data_changed import Replay, Stored, changed_data, is_overwritten, overwritten, replays, stored
+from backsight.diagnosis.twins import one_for_all
 from backsight.launch.sign import Sign, Step
 
 _STATE = 8

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.optimizers import made_anew
-from backsight.diagnosis.schedules import drives_another, schedules_of
+from backsight.diagnosis.schedules import drives_another, made_anew, schedules_of
 from backsight.launch.sign import Sign, Step
 from backsight.snapshot import groups
 from backsight.tracing.changes import version

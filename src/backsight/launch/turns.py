@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.rules.parameter_twice import opposed
+from backsight.diagnosis.rules.held import opposed
 from backsight.launch.sign import Audit, Sign, Step
 from backsight.tape import is_captured
 from backsight.tracing.steps import parameters

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.own_average import own_average
+from backsight.diagnosis.aliased import own_average
 from backsight.diagnosis.stale_copies import gathered, loads_the_start
 from backsight.diagnosis.twins import Twin, computes_statistics, merged, never_follows, outdated, shared, twins
 from backsight.launch.sign import Audit, Sign, Step

@@ -12,7 +12,7 @@ import torch
 from backsight.diagnosis import Finding, Site
 from backsight.diagnosis.evidence.turns import zeroed_in_turns
 from backsight.diagnosis.evidence.values import is_zero
-from backsight.diagnosis.rules.thrown_away import in_turns, wiped
+from backsight.diagnosis.rules.accumulated import in_turns, wiped
 from backsight.launch.sign import Audit, Sign
 from backsight.naming import search
 from backsight.source.body import body_around

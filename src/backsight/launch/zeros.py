@@ -10,10 +10,9 @@ import torch
 
 from backsight.diagnosis import Finding
 from backsight.diagnosis.causes import GRADIENT_ENDS
-from backsight.diagnosis.compressed import compressed
 from backsight.diagnosis.evidence.values import is_zero
-from backsight.diagnosis.stopped import stopped
-from backsight.diagnosis.zeroed import zeroed
+from backsight.diagnosis.hooked import zeroed
+from backsight.diagnosis.stopped import compressed, stopped
 from backsight.launch.sign import Sign, Step
 from backsight.tape import is_captured
 from backsight.tracing import Watch, find_stops, stops

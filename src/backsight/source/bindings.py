@@ -312,6 +312,12 @@ def _plain_bindings(node: ast.AST) -> list[str]:
     return []
 
 
+def declared(scope: Scope) -> set[str]:
+    """The names that a function declares `global` or `nonlocal`."""
+    every = (each for each in statements(scope) if isinstance(each, ast.Global | ast.Nonlocal))
+    return {name for each in every for name in each.names}
+
+
 def parameters_of(scope: ast.AST) -> frozenset[str]:
     """The names of what a function is given; none of a class body or a module."""
     if not isinstance(scope, FUNCTIONS):
@@ -324,10 +330,7 @@ def parameters_of(scope: ast.AST) -> frozenset[str]:
 def _closure_reads(scope: ast.FunctionDef | ast.ClassDef) -> list[Use]:
     """What a nested function or class reads from outside; what it binds, it binds when it is called, not here."""
     inner = [use for statement in statements(scope) for use in uses(statement)]
-    declared = {
-        name for each in statements(scope) if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names
-    }
-    own = {use.name for use in inner if use.binds} - declared
+    own = {use.name for use in inner if use.binds} - declared(scope)
     if isinstance(scope, FUNCTIONS):
         own |= parameters_of(scope)
     return [use for use in inner if not use.binds and use.name.split(".")[0] not in own]

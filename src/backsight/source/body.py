@@ -225,8 +225,9 @@ def end_of(code: types.CodeType, instruction: int) -> tuple[int, int] | None:
 @functools.lru_cache(maxsize=4096)
 def _position_of(code: types.CodeType, instruction: int) -> tuple[int | None, int | None, int | None, int | None]:
     """The first and last line and column of an instruction; all None before Python 3.11."""
-    known = itertools.islice(code.co_positions(), instruction // 2, None) if sys.version_info >= (3, 11) else iter(())
-    return next(known, (None, None, None, None))
+    if sys.version_info >= (3, 11):
+        return next(itertools.islice(code.co_positions(), instruction // 2, None), (None, None, None, None))
+    return None, None, None, None
 
 
 def expression_at(statement: ast.stmt, line: int, column: int | None = None) -> ast.stmt | ast.expr:

@@ -43,13 +43,8 @@ def backward_calls(body: Body | None) -> tuple[Place, ...]:
 def backward_roots(body: Body | None) -> tuple[tuple[str, Place], ...]:
     """The expressions that the function runs backward on, each with the statement, in source order; none without a
     body."""
-    every = ((each, _first_root(each)) for each in statements(body.node)) if body else ()
-    return tuple((body.text(root), body.place(each)) for each, root in every if body and root)
-
-
-def _first_root(statement: ast.stmt) -> ast.expr | None:
-    found = _first_call(statement)
-    return None if found is None else found[1]
+    every = ((each, _first_call(each)) for each in statements(body.node)) if body else ()
+    return tuple((body.text(found[1]), body.place(each)) for each, found in every if body and found)
 
 
 def _first_call(statement: ast.stmt) -> tuple[ast.Call, ast.expr] | None:

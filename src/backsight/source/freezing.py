@@ -209,7 +209,7 @@ def _root(body: Body, value: ast.expr) -> str:
 
 def _freezing(body: Body, spot: Spot, value: ast.expr) -> Freezing:
     around = spot.around(ast.If)
-    loop = next(iter(spot.around(ast.For, ast.While)[::-1]), None)
+    loop = next((arm for arm, _ in reversed(spot.arms) if isinstance(arm, ast.For | ast.While)), None)
     guards = [each for each in loop.body if isinstance(each, ast.If)] if loop else []
     passing = [each for each in guards if any(isinstance(inner, ast.Continue) for inner in each.body)]
     conditions = [*around, *(each for each in passing if each not in around)]

@@ -38,10 +38,11 @@ def with_flag(body: Body | None, statement: ast.stmt | None, call: ast.Call, fla
     if body is None or statement is None:
         return ""
     given, text = keyword(call, flag), body.text(call)
-    if given is not None or "…" in text:
-        return rewritten(body, statement, {given: value}) if given is not None else ""
+    if given is not None:
+        return rewritten(body, statement, {given: value})
     inside = text[:-1].rstrip(", ")
-    return rewritten(body, statement, {call: f"{inside}{'' if inside.endswith('(') else ', '}{flag}={value})"})
+    new = f"{inside}{'' if inside.endswith('(') else ', '}{flag}={value})"
+    return rewritten(body, statement, {call: new}) if "…" not in text else ""
 
 
 def simple(expression: str) -> str:

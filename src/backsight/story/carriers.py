@@ -16,7 +16,7 @@ from backsight.naming.roots import is_library
 from backsight.naming.suspended import suspended
 from backsight.source import LoopFacts, Place, assignments, function_at, may_have_history, parsed, read_at, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
-from backsight.source.bindings import Use, bound, prefixes, reads, spots, uses
+from backsight.source.bindings import Use, bound, declared, prefixes, reads, spots, uses
 from backsight.source.body import Body, callee, calls_in, covers, dotted, expressions, is_compound, keyword, statements
 from backsight.source.keeping import Keeping, is_cached
 from backsight.story.carrier import WRITES, Carrier, Kind
@@ -296,7 +296,7 @@ def _entering(case: Case, level: Level, facts: LoopFacts, name: str) -> Place | 
 def _by_function(case: Case) -> Iterator[Carrier]:
     """What outlives a function that reads it before it assigns it, `self.hidden` or a global, holds a result."""
     for level in case.failure.users:
-        outliving = _declared(level.body) if level.body else set()
+        outliving = declared(level.body.node) if level.body else set()
         found: dict[str, tuple[Place, Place]] = {}
         for name, ancestor in case.ancestors(level).items():
             if level.body and ("." in name or name in outliving) and ancestor.entering:
@@ -309,19 +309,12 @@ def _by_function(case: Case) -> Iterator[Carrier]:
             yield Carrier(case, "carried", level, (*found,), *found[next(iter(found))], span="call")
 
 
-def _declared(body: Body) -> set[str]:
-    """The names that a function declares `global` or `nonlocal`."""
-    return {
-        name for each in statements(body.node) if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names
-    }
-
-
 def _by_section(case: Case) -> Iterator[Carrier]:
     """What outlives a function that has returned, on the way to the loss: a variable of a closure, or a global."""
     for section in sections(case.failure):
         if section.level is not None:
             continue
-        for name in sorted(_declared(section.body)):
+        for name in sorted(declared(section.body.node)):
             every = [p for p in assignments(section.body, name) if may_have_history(read_at(p)[1] or ast.Pass())]
             read = first_read(section.body, name)
             value = section.value(name)

@@ -13,18 +13,7 @@ from backsight.findings.evidence import Certainty
 from backsight.naming.plain import class_name, namespace
 from backsight.source import Place, assignments, inplace_changes, loop_facts, parsed, read_at, statement_at
 from backsight.source.bindings import names_read, spots, uses
-from backsight.source.body import (
-    Body,
-    begins,
-    body_around,
-    callee,
-    calls_in,
-    covers,
-    dotted,
-    expressions,
-    is_compound,
-    statements,
-)
+from backsight.source.body import Body, begins, callee, calls_in, covers, dotted, expressions, is_compound, statements
 from backsight.source.changes import changed_names, is_tensor_data, makes_new, read_before_written
 from backsight.source.imports import library
 from backsight.story.memory import is_module, storage_of
@@ -129,7 +118,7 @@ def _stepping(subject: Subject, line: Line) -> str:
 
 
 def _scene_at(subject: Subject, line: Line) -> Scene | None:
-    body = body_around(line.file, line.line)
+    body, _ = read_at(line.place)
     if body is None:
         return None
     known = (scene for scene in scenes(subject) if scene.section.body.node is body.node)

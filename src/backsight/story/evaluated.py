@@ -7,11 +7,8 @@ from typing import Any, Protocol
 
 import torch
 
-from backsight.naming.plain import namespace
 from backsight.source.body import dotted
-from backsight.story.failure import follow
-
-_TABLES = ("_modules", "_parameters", "_buffers")
+from backsight.story.failure import entry_of, follow
 
 
 class Variables(Protocol):
@@ -60,6 +57,4 @@ def _item(held: Any, key: object) -> object:
         return held.get(key)
     if type(held) in (list, tuple):
         return held[key] if type(key) is int and -len(held) <= key < len(held) else None
-    tables = (namespace(held) or {}) if issubclass(type(held), torch.nn.Module) else {}
-    entries = (tables.get(table) for table in _TABLES)
-    return next((each[str(key)] for each in entries if type(each) is dict and str(key) in each), None)
+    return entry_of(held, str(key)) if issubclass(type(held), torch.nn.Module) else None

@@ -182,7 +182,7 @@ def follow(held: object, attributes: list[str]) -> object:
         if attribute in inside:
             held = inside[attribute]
         elif issubclass(type(held), torch.nn.Module):
-            held = _of_module(inside, attribute)
+            held = entry_of(held, attribute)
         else:
             held = _of_class(held if is_class(held) else type(held), attribute)
     return held
@@ -236,8 +236,9 @@ def _of_class(cls: type, attribute: str) -> object:
     return found if type(found) in (str, int, float, bool) else None
 
 
-def _of_module(inside: Mapping[str, Any], attribute: str) -> object:
+def entry_of(module: object, attribute: str) -> object:
     """Return the parameter, buffer or child of a module by this name."""
+    inside = namespace(module) or {}
     tables = (inside.get(table) for table in ("_parameters", "_buffers", "_modules"))
     return next((table[attribute] for table in tables if type(table) is dict and attribute in table), None)
 

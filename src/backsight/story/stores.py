@@ -23,7 +23,7 @@ from backsight.source import (
     statement_at,
 )
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, names_read, parameters_of, reads, uses
+from backsight.source.bindings import bound, declared, names_read, parameters_of, reads, uses
 from backsight.source.body import SCOPES, body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.keeping import Keeping, is_cached, keepings
 from backsight.story.evaluated import value_of
@@ -177,9 +177,8 @@ def _outer(body: Body) -> set[str]:
     used = {use.name for each in statements(body.node) for use in uses(each)}
     if isinstance(body.node, ast.Module):
         return used
-    every = [*statements(body.node)]
-    declared = {name for each in every if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names}
-    own = set[str]().union(*(bound(each) for each in every)) - declared | parameters_of(body.node)
+    assigned = set[str]().union(*map(bound, statements(body.node)))
+    own = assigned - declared(body.node) | parameters_of(body.node)
     return used - own
 
 

@@ -5,13 +5,12 @@ Offered to other rooms: `console`, `meant`, `page`, `palette`, `rich`.
 
 from backsight.text.characters import inert, printable
 from backsight.text.stdout import PIPED, for_stdout
-from backsight.text.wording import amount, as_code, begun, counted, lines_at, listed, numbered, size
+from backsight.text.wording import amount, as_code, counted, lines_at, listed, numbered, size
 
 __all__ = [
     "PIPED",
     "amount",
     "as_code",
-    "begun",
     "counted",
     "for_stdout",
     "inert",

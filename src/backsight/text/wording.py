@@ -34,11 +34,6 @@ def lines_at(numbers: Iterable[int], limit: int | None = None) -> str:
     return f"line{'s' * (len(each) > 1)} {listed(each, limit)}"
 
 
-def begun(text: str) -> str:
-    """Return a text as a sentence begins with it."""
-    return text[:1].upper() + text[1:]
-
-
 def size(count: float) -> str:
     """Return a number of bytes in multiples of 1024, as memory is sold and counted.
 

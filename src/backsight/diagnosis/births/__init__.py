@@ -7,7 +7,6 @@ Why is a matter of the operation; each kind is a small function, entered by the 
 """
 
 from backsight.diagnosis.births import elementary
-from backsight.diagnosis.births.birth import CAUSES, Birth, Cause, cause, cause_of
-from backsight.diagnosis.births.told import BIRTH, told
+from backsight.diagnosis.births.birth import BIRTH, CAUSES, Birth, Cause, cause, cause_of, told
 
 __all__ = ["BIRTH", "CAUSES", "Birth", "Cause", "cause", "cause_of", "elementary", "told"]

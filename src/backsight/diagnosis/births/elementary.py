@@ -6,8 +6,19 @@ import math
 import re
 from functools import partial
 
-from backsight.diagnosis.births.birth import Birth, Cause, cause, edit_to, has, masked, numbers, overflow, put_there
-from backsight.diagnosis.births.safe import replaced, root_kept_away
+from backsight.diagnosis.births.birth import (
+    Birth,
+    Cause,
+    cause,
+    edit_to,
+    has,
+    masked,
+    numbers,
+    overflow,
+    put_there,
+    replaced,
+    root_kept_away,
+)
 from backsight.source.edits import OR
 from backsight.source.rewriting import simple
 

@@ -7,18 +7,13 @@ An explanation is a function from a `Failure` and the match of PyTorch's message
 """
 
 from backsight.diagnosis.errors import (  # noqa: F401  # each enters itself
-    captured,
     checkpoint,
-    device_assert,
     devices,
     double_backward,
     empty_optimizer,
-    eval_rnn,
-    frozen_inputs,
+    gpu,
     grad_scaler,
     gradient_count,
-    gradient_cycle,
-    gradient_of_result,
     gradient_shape,
     hook_result,
     inference_tensor,
@@ -40,6 +35,7 @@ from backsight.diagnosis.errors import (  # noqa: F401  # each enters itself
     unused_input,
     view_in_place,
     vmap,
+    warned,
 )
 from backsight.diagnosis.errors.registry import ERRORS, Known, explains, known
 

@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 import torch
 
+from backsight.diagnosis.errors.registry import refusal
 from backsight.diagnosis.evidence.refused import Refusal
-from backsight.diagnosis.finding import UNKNOWN, Finding
-from backsight.diagnosis.wording import counted, shown
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.wording import counted, if_known, shown
 from backsight.naming.plain import namespace
 from backsight.source import Place, assignments, loop_facts, statement_at
 from backsight.source.bindings import parameters_of, uses
-from backsight.source.body import LOOPS, callee, calls_in, dotted, keyword, statements
+from backsight.source.body import LOOPS, callee, calls_in, dotted, statements
 from backsight.source.edits import OR, instead, put
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import with_flag
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_tensor
@@ -44,27 +44,15 @@ def batch_of_state(found: Refusal) -> Finding | None:
     if sizes is None or not isinstance(call, ast.Call) or not name or module is None:
         return None
     (rows, before), state = sizes, _carried(found.failure, name)
-    lines: list[Fact] = []
-    if state.left and state.left == state.level.place != found.level.place:
-        lines.append(
-            shown(state.left, f"keeps the state of a batch of {before}, and passes it on with the next batch.")
-        )
-    else:
-        lines += [shown(state.left, f"keeps the state of a batch of {before}.")] if state.left else []
-        if state.level is not found.level:
-            lines.append(shown(state.level.place, f"passes {state.name} to the next batch."))
-    lines.append(shown(found.level.place, f"gets {counted(rows, 'row')} and a state of {before}."))
+    passes = ", and passes it on with the next batch" if state.left == state.level.place != found.level.place else ""
+    lines = (
+        if_known(state.left, f"keeps the state of a batch of {before}{passes}."),
+        shown(found.level.place, f"gets {counted(rows, 'row')} and a state of {before}."),
+    )
     last, new = _last_batch(found.failure, rows, before), _new_state(found, call, name)
     fix = f"{last} {OR}Or start with a new state: {new}." if last else f"Start with a new state: {new}."
-    return Finding(
-        UNKNOWN,
-        "error",
-        f"{state.name} holds the state of a batch of {before}, but this batch has {counted(rows, 'row')}.",
-        tuple(lines),
-        fix,
-        source=str(state.left or found.level.place),
-        exact=state.left is not None,
-    )
+    title = f"{state.name} holds the state of a batch of {before}, but this batch has {counted(rows, 'row')}."
+    return refusal(found, title, lines, fix, state.left, exact=state.left is not None)
 
 
 def _sizes(message: str) -> tuple[int, int] | None:
@@ -113,21 +101,14 @@ def _last_batch(failure: Failure, rows: int, before: int) -> str:
         if held.get("drop_last") is not False or held.get("batch_size") != before or rows >= before:
             continue
         for outer in failure.users[failure.users.index(level) :]:
-            own = next(
-                (n for n in (name, *outer.variables) if outer.value(n) is loader and assignments(outer.body, n)), ""
-            )
-            made = statement_at(outer.body, *assignments(outer.body, own)[-1].position) if own else None
+            names = (each for each in (name, *outer.variables) if outer.value(each) is loader)
+            places = next(filter(None, (assignments(outer.body, each) for each in names)), ())
+            made = statement_at(outer.body, *places[-1].position) if places else None
             if made is None or outer.body is None:
                 continue
             for call in calls_in(made):
-                text = outer.body.text(call)
-                if not callee(call)[1].endswith("DataLoader") or "…" in text:
-                    continue
-                old = keyword(call, "drop_last")
-                change: dict[ast.expr, str] = (
-                    {old: "True"} if old is not None else {call: f"{text[:-1].rstrip(', ')}, drop_last=True)"}
-                )
-                line = rewritten(outer.body, made, change)
+                is_loader = callee(call)[1].endswith("DataLoader")
+                line = with_flag(outer.body, made, call, "drop_last") if is_loader else ""
                 if line:
                     edit = instead(outer.body, made, line)
                     return f"Leave out the last, smaller batch: on line {made.lineno}, write `{line}`{edit}."

@@ -7,7 +7,6 @@ import functools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import torch
@@ -17,14 +16,14 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.unsteady import Unsteady, decided, draws, unsteady
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, shaped, shown
+from backsight.diagnosis.wording import a_kind, failing, if_known, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Place, function_at, read_at
 from backsight.source.body import callee, dotted, is_constant, keyword, statements
-from backsight.source.edits import on_line, put, write
+from backsight.source.edits import on_line, put, sentence, write
 from backsight.source.rewriting import rewritten
-from backsight.story.failure import Failure, function_of, message_of
+from backsight.story.failure import Failure, function_of, message_of, owner_of
 from backsight.story.fixes import removed
 from backsight.story.memory import is_module, needs_gradient
 from backsight.story.sections import run_by, sections
@@ -51,38 +50,40 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     name = _name(failure, function) if function is not None else "The checkpointed function"
     cause = _cause(failure, function) if function is not None else None
     parting = first_difference(failure)
-    difference = _difference(failure)
+    difference, of_counts = _difference(failure)
     line = parting.line if parting else None
     late = cause is None and line is not None
     cause = decided(line.file, line.line) if late and line is not None else cause
-    seen = line is not None and cause is not None and _leads_to(cause.within or cause.place, line)
+    at = (cause.within or cause.place) if cause else None
+    seen = line is not None and at is not None and at.file == line.file and at.line <= line.line
     found = ((cause.place, cause.why), *cause.also) if cause else ()
     why = [shown(place, does, None if seen else "read") for place, does in found]
     again = f"reruns {name.partition(' (')[0]} to recompute the tensors that backward needs."
-    evidence: list[Fact] = [*_calls(failure, cause), *([] if late else why)]
-    evidence += [*failing(failure, again)]
+    called = next((place for _, place in _checkpointing(failure)), None)
+    saves = if_known(called, "saves only the inputs; backward recomputes the rest.")
+    told = cause is not None and cause.place == called
+    evidence: list[Fact | None] = [None if told else saves, *([] if late else why), *failing(failure, again)]
     evidence += why if late else []
     if parting and line:
         evidence.append(shown(line, f"is where {parting}"))
     elif parting:
-        evidence.append(f"{str(parting)[0].upper()}{str(parting)[1:]}")
-    if difference and (parting is None or difference.counts):
-        evidence.append(difference.text)
+        evidence.append(sentence(str(parting)))
+    if difference and (parting is None or of_counts):
+        evidence.append(difference)
     if not seen:
         evidence += [] if cause else ["The source text does not show what differs between the two runs."]
         evidence.append("checkpoint(..., debug=True) lists the operations of both runs.")
     return explanation(
         f"{name} computed something different when checkpoint reran it for backward.",
-        tuple(evidence),
+        evidence,
         (_afterwards(failure, function, cause) or _outside(failure, function, cause) or cause.fix) if cause else _FIX,
-        source=str(cause.place) if cause else str(line) if line else _where(function) or failure.source,
+        source=cause.place if cause else line or _where(function) or failure.source,
         exact=seen,
     )
 
 
 def _outside(failure: Failure, function: object, cause: Unsteady) -> str:
-    """Where a statement that counts goes, so that both runs read the same: before the call of checkpoint; empty where
-    that does not know the object."""
+    """Where a statement that counts goes so that both runs read the same: before the call of checkpoint."""
     run, found = function_of(function), next(_checkpointing(failure), None)
     body = function_at(run.__code__) if run is not None else None
     given = found[0].args[0] if found and found[0].args else None
@@ -112,11 +113,6 @@ def _afterwards(failure: Failure, function: object, cause: Unsteady) -> str:
     )
 
 
-def _leads_to(cause: Place, parting: Line) -> bool:
-    """Whether the statement that changes from run to run stands just before the place where they part, or at it."""
-    return cause.file == parting.file and cause.line <= parting.line
-
-
 _FIX = (
     "Make both runs identical: nothing inside may depend on Python's or NumPy's random numbers, on a counter "
     "or cache that the first run changes, or on a mode that changes between forward and backward, such as train() and "
@@ -140,16 +136,12 @@ def _name(failure: Failure, function: object) -> str:
         return str(run.__qualname__).rpartition("<locals>.")[2]
     if run is None or run is function:
         return name or getattr(run, "__name__", "") or "The checkpointed function"
-    kind = class_name(type(function))
-    article = "an" if kind[:1] in "AEIOU" else "a"
-    return f"{name} ({article} {kind})" if name else f"{article.capitalize()} {kind}"
+    kind = a_kind(class_name(type(function)))
+    return f"{name} ({kind})" if name else sentence(kind)
 
 
 def _cause(failure: Failure, function: object) -> Unsteady | None:
-    run = function_of(function)
-    owner = function if run is not function else None
-    if type(function).__name__ == "method":
-        owner = getattr(function, "__self__", None)
+    run, owner = function_of(function), owner_of(function)
     if run is None:
         return None
     every = ((keyword(call, "preserve_rng_state"), place) for call, place in _checkpointing(failure))
@@ -175,41 +167,25 @@ def _where(function: object) -> str | None:
     return str(Place(code.co_filename, code.co_firstlineno, "")) if code is not None else None
 
 
-def _calls(failure: Failure, cause: Unsteady | None) -> Iterator[Fact]:
-    """The statement that checkpoints, where it is still to be found, and is not told as the cause."""
-    for _, place in islice(_checkpointing(failure), 1):
-        if cause is None or cause.place != place:
-            yield shown(place, "saves only the inputs; backward recomputes the rest.")
-
-
 def _checkpointing(failure: Failure) -> Iterator[tuple[ast.Call, Place]]:
-    """The calls that checkpoint, with their statements."""
     for section in sections(failure):
         yield from ((call, place) for call, place in section.calls() if callee(call)[1].startswith("checkpoint"))
 
 
-@dataclass(frozen=True)
-class _Difference:
+def _difference(failure: Failure) -> tuple[str, bool]:
     """What PyTorch has seen to differ, in one sentence, and whether that is how many tensors the runs saved."""
-
-    text: str
-    counts: bool
-
-
-def _difference(failure: Failure) -> _Difference | None:
-    """What PyTorch has seen to differ; None if it does not say."""
     causes = [failure.error, failure.error.__cause__]
     text = "\n".join(message_of(each) for each in causes if each is not None)
     if counts := _COUNTS.search(text):
         first, second = counts.groups()
-        return _Difference(f"The first run saved {first} tensors for backward, the second {second}.", counts=True)
+        return f"The first run saved {first} tensors for backward, the second {second}.", True
     if "trying to save more tensors" in text:
-        return _Difference("The second run saved more tensors for backward than the first.", counts=True)
+        return "The second run saved more tensors for backward than the first.", True
     if metadata := _METADATA.search(text):
         position, before, after = metadata.groups()
         runs = f"{_described(before)} in the first run and {_described(after)} in the second"
-        return _Difference(f"Saved tensor {position} was {runs}.", counts=False)
-    return None
+        return f"Saved tensor {position} was {runs}.", False
+    return "", False
 
 
 def _described(metadata: str) -> str:
@@ -223,16 +199,12 @@ def _described(metadata: str) -> str:
     return f"{dtype.group(1)} of shape {dims}{f' on {device.group(1)}' if device else ''}"
 
 
-# Where the second run of a checkpointed function went another way than the first: the first tensor that differs.
-
-
 @dataclass(frozen=True)
 class Difference:
     """The first tensor that the two runs did not save alike.
 
-    position: its number, from 0, as PyTorch counts; first: what the first run saved, `float32 of shape 2×5`; second:
-    what the second run saved there, empty if it saved no more. operation and field: the node that saved it in the first
-    run, and as what; line: where that ran, if a watch has noted it.
+    position: its number, from 0; first and second: what each run saved there, empty if it saved no more.
+    operation, field: the node that saved it in the first run, and as what; line: where that ran, if a watch has it.
     """
 
     position: int
@@ -260,31 +232,28 @@ def first_difference(failure: Failure) -> Difference | None:
         holder = reference()
         handle = holder.handles.get(run) if holder is not None else None
         tensor = second.get(handle) if handle is not None else None
-        if holder is not None and (tensor is None or not _is_alike(metadata, tensor)):
-            then = _kind_of(_metadata(tensor)) if tensor is not None else ""
-            return _at(failure, holder, Difference(position, _kind_of(metadata), then))
+        has = _metadata(tensor) if tensor is not None else {}
+        alike = type(metadata) is not dict or all(metadata.get(key) == value for key, value in has.items())
+        if holder is not None and (tensor is None or not alike):
+            then = _kind_of(has) if tensor is not None else ""
+            return Difference(position, _kind_of(metadata), then, *_saved_by(failure, holder))
     return None
 
 
-def _at(failure: Failure, holder: object, found: Difference) -> Difference:
-    """Find the node that saved it."""
+def _saved_by(failure: Failure, holder: object) -> tuple[str, str, Line | None]:
+    """The node that saved a tensor, as what, and where that ran."""
     with no_torch_function():
         roots = [root for root in failure.roots if needs_gradient(root)]
         for node in walk([node for node, _ in root_edges(roots)]).nodes if roots else ():
             field = saved_as(node, holder)
             if field:
                 watch = current()
-                line = watch.line_of(sequence_number(node)) if watch else None
-                return Difference(found.position, found.first, found.second, type(node).__name__, field, line)
-    return found
+                return type(node).__name__, field, watch.line_of(sequence_number(node)) if watch else None
+    return "", "", None
 
 
 def _metadata(tensor: torch.Tensor) -> dict[str, Any]:
     return {"shape": tensor.shape, "dtype": tensor.dtype, "device": tensor.device}
-
-
-def _is_alike(metadata: Any, tensor: torch.Tensor) -> bool:
-    return type(metadata) is not dict or all(metadata.get(k) == v for k, v in _metadata(tensor).items())
 
 
 def _kind_of(metadata: Any) -> str:

@@ -49,7 +49,7 @@ def complex_output(failure: Failure) -> Finding:
             *failing(failure, f"starts from {name or 'it'}."),
         ),
         _fix(simple(name or "loss"), square),
-        source=str(square.place) if square else failure.source,
+        source=square.place if square else failure.source,
         exact=root is not None,
     )
 
@@ -71,8 +71,8 @@ class _Square(NamedTuple):
     """Where complex values are squared, what they are called, and the statement with their magnitude instead.
 
     by_conjugate: whether they are multiplied by their own conjugates, so that only the dtype is complex.
-    later: later statements that ask for a complex dtype again, or multiply by a complex number, each with its line and
-        without that.
+    is_complex: whether what is squared is known to be complex.
+    later: later statements that are complex for other reasons, each with its line and without that.
     beside: what the square is computed with on the way that is complex, too, and the statement that made it.
     """
 
@@ -80,6 +80,7 @@ class _Square(NamedTuple):
     operand: str
     mended: str
     by_conjugate: bool
+    is_complex: bool
     later: tuple[str, ...] = ()
     beside: tuple[tuple[str, Place | None], ...] = ()
 
@@ -126,29 +127,24 @@ def _fix(name: str, square: _Square | None) -> str:
 
 
 def _square(failure: Failure, root: torch.Tensor) -> _Square | None:
-    """The statement on the way to a complex loss that squares complex values: the one whose line a watch knows; else
-    of those that may, the only one that is sure to.
-
-    None where the text does not tell which it is, or the graph has no such operation on complex values.
-    """
+    """The one statement on the way to a complex loss that squares complex values, as a watch or the text tells."""
     graph = survey((root,), frames=failure.frames).graph
     squaring = [each for each in graph.nodes if _squared(each) is not None]
     watch = current()
     lines = {line for each in squaring if watch is not None and (line := watch.line_of(each)) is not None}
     every = [each for section in sections(failure) for each in _squares(section, squaring)]
     seen = {(each.file, each.line) for each in lines}
-    seen &= {(each.square.place.file, each.square.place.line) for each in every}
-    found = [each for each in every if not seen or (each.square.place.file, each.square.place.line) in seen]
+    seen &= {(each.place.file, each.place.line) for each in every}
+    found = [each for each in every if not seen or (each.place.file, each.place.line) in seen]
     likely = [each for each in found if each.is_complex] or found
-    if len({each.square for each in likely}) > 1:
+    if len({*likely}) > 1:
         likely = _by_the_only_conjugate(graph, likely, squaring)
-    return likely[0].square if len({each.square for each in likely}) == 1 else None
+    return likely[0] if len({*likely}) == 1 else None
 
 
-def _by_the_only_conjugate(graph: Graph, likely: list[_Candidate], squaring: Sequence[Node]) -> list[_Candidate]:
-    """Of several squares the one with a conjugate, if all that is complex in the loss comes through it: what is
-    computed from its result has no imaginary part either."""
-    found = [each for each in likely if each.square.by_conjugate]
+def _by_the_only_conjugate(graph: Graph, likely: list[_Square], squaring: Sequence[Node]) -> list[_Square]:
+    """Of several squares that with a conjugate, whose result is real, if all that is complex comes through it."""
+    found = [each for each in likely if each.by_conjugate]
     products = [each for each in squaring if each.op == "Mul" and any(one.op == "Conj" for one in given(each))]
     return found if len(products) == 1 and not _turned_complex(graph, {products[0].index}) else []
 
@@ -178,14 +174,7 @@ def _without_conjugate(node: Node) -> Node:
     return first.node if first is not None else node
 
 
-class _Candidate(NamedTuple):
-    """A statement that may square complex values, and whether they are known to be complex."""
-
-    square: _Square
-    is_complex: bool
-
-
-def _squares(section: Section, squaring: Sequence[Node]) -> Iterator[_Candidate]:
+def _squares(section: Section, squaring: Sequence[Node]) -> Iterator[_Square]:
     """The statements of a section that may run one of these operations as the square of a complex value."""
     for line in section.lines():
         statement = statement_at(section.body, line)
@@ -208,12 +197,11 @@ def _squares(section: Section, squaring: Sequence[Node]) -> Iterator[_Candidate]
         names = dict.fromkeys(section.body.text(each) for each, _ in others)
         beside = tuple((each, only(assignments(section.body, each, before=line))) for each in names)
         place = section.body.place(statement)
-        yield _Candidate(_Square(place, text, mended, _is_by_conjugate(whole), later, beside), is_complex)
+        yield _Square(place, text, mended, _is_by_conjugate(whole), is_complex, later, beside)
 
 
 def _later(section: Section, square: ast.stmt) -> tuple[tuple[str, ...], list[tuple[ast.expr, bool]]]:
-    """How later statements on the way to the loss are written where they ask for a complex dtype, or compute with
-    complex numbers, and these."""
+    """How later statements are written that ask for a complex dtype or compute with complex numbers, and these."""
     found, others, names = list[str](), list[tuple[ast.expr, bool]](), {*bound(square)}
     for line in sorted(each for each in section.lines() if each > square.lineno):
         statement = statement_at(section.body, line)
@@ -231,8 +219,7 @@ def _later(section: Section, square: ast.stmt) -> tuple[tuple[str, ...], list[tu
 
 
 def _beside(section: Section, statement: ast.stmt, inside: Sequence[ast.expr]) -> Iterator[tuple[ast.expr, bool]]:
-    """What a statement combines these with that is complex, too, and whether it is a factor; nothing where a real
-    number is made of the result."""
+    """What these are combined with that is complex, and whether as a factor; nothing where the result is made real."""
     around = {id(one): each for each in ast.walk(statement) for one in ast.iter_child_nodes(each)}
     own, seen = {*map(id, inside)}, set[int]()
     for each in inside:
@@ -265,8 +252,7 @@ def _holds(section: Section, node: ast.expr) -> bool:
 
 
 def _casts(section: Section, statement: ast.stmt, around: Collection[ast.expr] = ()) -> Iterator[ast.Call]:
-    """The outermost calls of a statement that ask for a complex dtype, if they have one of `around` inside, and nothing
-    takes the magnitude of what they return."""
+    """The outermost calls that ask for a complex dtype, around one of these, and whose magnitude nothing takes."""
     stack: list[ast.AST] = [statement]
     while stack:
         node = stack.pop()
@@ -309,8 +295,6 @@ def _without_cast(section: Section, call: ast.Call, real: Mapping[ast.expr, str]
 
 
 class _Uncast(ast.NodeTransformer):
-    """Takes complex dtypes out of calls."""
-
     def __init__(self, section: Section) -> None:
         self._section = section
 
@@ -321,7 +305,8 @@ class _Uncast(ast.NodeTransformer):
 
 def _is_complex(section: Section, whole: ast.expr, base: ast.expr, squaring: Sequence[Node]) -> bool | None:
     """Whether a square is of complex values, by what its base holds or is computed by; None where neither tells."""
-    made = {_squared(each) for each in squaring if each.op == _operation(whole)}
+    operation = "Mul" if isinstance(whole, ast.BinOp) and isinstance(whole.op, ast.Mult) else "Pow"
+    made = {_squared(each) for each in squaring if each.op == operation}
     if not made or any(isinstance(each, ast.Call) and callee(each)[1] in _REAL for each in ast.walk(base)):
         return False
     value = section.value(dotted(base) or "")
@@ -359,11 +344,6 @@ _FFT = frozenset({"fft", "ifft", "rfft", "fft2", "ifft2", "rfft2", "fftn", "ifft
 _OF_FFT = ("FftR2C", "FftC2C")
 
 
-def _operation(node: ast.expr) -> str:
-    """Which operation of a graph a square is."""
-    return "Mul" if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult) else "Pow"
-
-
 def _base(node: ast.expr) -> ast.expr | None:
     """What an expression is the square of: `e` of `e ** 2`, `e * e`, `e * e.conj()`, `e.pow(2)`, `torch.square(e)`."""
     match node:
@@ -387,7 +367,6 @@ def _conjugated(node: ast.expr) -> ast.expr:
 
 
 def _is_by_conjugate(node: ast.expr) -> bool:
-    """Whether exactly one factor of a product is the conjugate of the other."""
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Mult):
         return False
     return (_conjugated(node.left) is node.left) != (_conjugated(node.right) is node.right)

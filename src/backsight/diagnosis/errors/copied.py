@@ -1,11 +1,11 @@
-"""What was being copied when a tensor refused: the object, its name, and every other result that it keeps."""
+"""What was being copied when a tensor refused, every other result that it keeps, and how all of them are detached."""
 
 from __future__ import annotations
 
 import ast
 import copy
 from collections.abc import Iterator
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import torch
 
@@ -13,9 +13,20 @@ from backsight.diagnosis.wording import listed
 from backsight.naming import search
 from backsight.naming.plain import class_dict, class_name, mro, namespace
 from backsight.naming.roots import is_user_class
-from backsight.source.body import Body, callee, calls_in, expressions, functions, last_name, parsed, statements
-from backsight.source.edits import on_line
-from backsight.source.rewriting import rewritten
+from backsight.source import Body, Place, calls_of, only, statements_of
+from backsight.source.body import (
+    body_around,
+    callee,
+    calls_in,
+    expressions,
+    functions,
+    last_name,
+    parsed,
+    statements,
+)
+from backsight.source.edits import OR, Edit, on_line, put, write
+from backsight.source.imports import meaning
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure, Level, method
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, maker_of
@@ -27,8 +38,7 @@ _NAMES = 16
 
 
 def copied_in(failure: Failure) -> str:
-    """What the user's line calls the object that is copied: what it gives to `deepcopy`, or what a class of PyTorch's
-    copies, as `AveragedModel(model)` does."""
+    """What the user's line gives to `deepcopy`, or to a class that copies, as `AveragedModel(model)` does."""
     level = failure.user
     given = argument(level, "deepcopy") if level else ""
     if given or level is None:
@@ -40,8 +50,7 @@ def copied_in(failure: Failure) -> str:
 
 
 def held_as(failure: Failure, copied: str, tensor: torch.Tensor) -> str:
-    """The path by which the object that is copied holds a tensor, which other variables may hold, too; empty if none
-    is found."""
+    """The path by which the object that is copied holds a tensor; empty if none is found."""
     level = failure.user
     names = search([tensor], frames=(level.frame,), limit=_NAMES).names[0] if copied and level is not None else ()
     return next((each.path for each in names if each.path.startswith((f"{copied}.", f"{copied}["))), "")
@@ -73,17 +82,18 @@ class Kept(NamedTuple):
     @property
     def detached(self) -> str:
         """The statement that detaches it."""
-        if self.kind is dict:
-            return f"{self.path} = {{key: value.detach() for key, value in {self.path}.items()}}"
-        whole = f"{self.kind.__name__}(value.detach() for value in {self.path})"
-        if self.kind is list:
-            whole = f"[value.detach() for value in {self.path}]"
-        return f"{self.path} = {whole if self.kind in (list, tuple) else f'{self.path}.detach()'}"
+        return f"{self.path} = {_DETACHED.get(self.kind, '{0}.detach()').format(self.path)}"
+
+
+_DETACHED: dict[type, str] = {
+    dict: "{{key: value.detach() for key, value in {0}.items()}}",
+    list: "[value.detach() for value in {0}]",
+    tuple: "tuple(value.detach() for value in {0})",
+}
 
 
 def results_kept(level: Level, copied: str) -> list[Kept]:
-    """The results that what is copied keeps, as attributes and buffers of its modules, of itself, or of the user's
-    objects that it holds: each one would be refused."""
+    """The results that what is copied keeps: itself, in its modules, or in the user's objects that it holds."""
     held = level.value(copied) if copied else None
     queue: list[tuple[str, object]] = [(copied, held)] if held is not None else []
     modules = {id(each) for _, each in modules_in(held)} if is_module(held) else set()
@@ -115,9 +125,8 @@ def _is_users(value: object) -> bool:
     return is_user_class(class_dict(kind).get("__module__")) and method(kind, "__deepcopy__") is None
 
 
-def kept_as(failure: Failure, name: str, tensor: object) -> list[Kept]:
-    """What an assignment can detach of one tensor that is kept under a name: of an entry whose key cannot be written,
-    all of the dict or list; nothing where the name is no code, or the way to it goes through a hook."""
+def _kept_as(failure: Failure, name: str, tensor: object) -> list[Kept]:
+    """What an assignment can detach of a tensor kept under a name: where its key is no code, its dict or list."""
     owner, _, attribute = name.rpartition(".")
     kind: type = torch.Tensor
     if parsed(name) is None:
@@ -129,19 +138,14 @@ def kept_as(failure: Failure, name: str, tensor: object) -> list[Kept]:
     return [Kept(owner, attribute, kind)] if code and kind is not type(None) else []
 
 
-def taken_out(failure: Failure, name: str) -> str:
-    """How the only line that reads an entry of a dict takes it out, where its function empties the dict before: then
-    nothing else needs it. Empty for anything else."""
+def _taken_out(failure: Failure, name: str) -> str:
+    """How the only line that reads an entry of a dict takes it out, where its function empties the dict before."""
     attribute, found = name.rpartition("[")[0].rpartition(".")[2], list[tuple[Body, ast.stmt, ast.Subscript]]()
-    every = [(body, each) for file in user_files(failure) for body in functions(file) for each in statements(body.node)]
+    every = [*statements_of(*user_files(failure))]
     for body, each in every if attribute else ():
         for node in expressions(each):
-            if (
-                isinstance(node, ast.Subscript)
-                and isinstance(node.ctx, ast.Load)
-                and last_name(node.value) == attribute
-            ):
-                found.append((body, each, node))
+            if isinstance(node, ast.Subscript) and last_name(node.value) == attribute:
+                found += [(body, each, node)] if isinstance(node.ctx, ast.Load) else []
     if len(found) != 1:
         return ""
     body, statement, node = found[0]
@@ -152,10 +156,10 @@ def taken_out(failure: Failure, name: str) -> str:
     return f"Take it out where it is read: {on_line(body.place(statement), new)}" if new else ""
 
 
-def is_returned(failure: Failure, attribute: str) -> bool:
+def _is_returned(failure: Failure, attribute: str) -> bool:
     """Whether a function returns what an attribute of this name holds, so that a loss may be computed from it."""
-    every = (each for file in user_files(failure) for body in functions(file) for each in statements(body.node))
-    nodes = (node for each in every if isinstance(each, ast.Return) for node in expressions(each))
+    every = (each for _, each in statements_of(*user_files(failure)) if isinstance(each, ast.Return))
+    nodes = (node for each in every for node in expressions(each))
     return any(isinstance(node, ast.Attribute) and node.attr == attribute.partition("[")[0] for node in nodes)
 
 
@@ -202,15 +206,16 @@ def detachments(copied: str, kept: list[Kept], beside: str = "") -> list[str]:
 
 
 def pruned(module: object, attribute: str) -> bool:
-    """Whether torch.nn.utils.prune computes an attribute of a module before each forward pass: what is trained is
-    `weight_orig`, and `weight` its product with `weight_mask`."""
+    """Whether torch.nn.utils.prune computes an attribute before each forward pass: `weight` of `weight_orig`."""
+    kinds = ((each, {class_name(base) for base in mro(type(each))}) for each in pre_hooks(module))
+    pruning = (namespace(each) or {} for each, kind in kinds if "BasePruningMethod" in kind)
+    return any(each.get("_tensor_name") == attribute for each in pruning)
+
+
+def pre_hooks(module: object) -> list[object]:
+    """The hooks that run before each forward pass of a module."""
     hooks = (namespace(module) or {}).get("_forward_pre_hooks")
-    found = list(hooks.values()) if isinstance(hooks, dict) else []
-    return any(
-        any(class_name(base) == "BasePruningMethod" for base in mro(type(each)))
-        and (namespace(each) or {}).get("_tensor_name") == attribute
-        for each in found
-    )
+    return list(hooks.values()) if isinstance(hooks, dict) else []
 
 
 def told_of_pruning(kept: list[Kept], attribute: str) -> str:
@@ -218,3 +223,147 @@ def told_of_pruning(kept: list[Kept], attribute: str) -> str:
     owners = [as_code(each.owner) for each in kept if each.name == attribute]
     where = f" in {listed(owners, 4)}" if owners else ""
     return f"Pruning computes {attribute} as {attribute}_orig * {attribute}_mask{where}, before each forward pass."
+
+
+if TYPE_CHECKING:
+    from backsight.diagnosis.errors.result_refused import Refused
+
+
+def fix_of_copy(refused: Refused, plain: str) -> str:
+    """Say how an attribute that a module keeps is dropped, or kept without its graph, and how a tensor is copied."""
+    owner, _, attribute = refused.name.rpartition(".")
+    holder = refused.failure.user.value(owner) if owner and refused.failure.user else None
+    old = _reparametrized(holder) if is_module(holder) else ""
+    new = _parametrized(refused.failure, old) if old else ""
+    if old:
+        return (
+            f"torch.nn.utils.{old} stores {attribute} as a computed tensor. Use "
+            f"torch.nn.utils.parametrizations.{old}{new}, whose modules can be copied."
+        )
+    if refused.are_several and not refused.is_pruned:
+        before = detaching(refused.copied, refused.kept)
+        edit = _put_above(refused, *detachments(refused.copied, refused.kept))
+        return f"Detach each before the copy{_above(refused)}: {before}{edit}."
+    if several := _held_together(refused):
+        filled = refused.filled
+        how = "store each detached"
+        if filled and filled[1]:
+            how = f"write `{filled[1]}` on line {filled[0].line}{write(*filled)}"
+        return (
+            f"Detach all of them before the copy{_above(refused)}: {several}{_put_above(refused, several)}. {OR}Or, if "
+            f"no loss is computed from them there, {how}."
+        )
+    if owner:
+        kept = refused.kept or _kept_as(refused.failure, refused.path, refused.tensor)
+        beside = f"{attribute}_orig" if refused.is_pruned else ""
+        before = detaching(refused.copied, kept, beside)
+        edit = _put_above(refused, *detachments(refused.copied, kept, beside)) if before else ""
+        if refused.is_pruned:
+            line = _above(refused).removeprefix(",")
+            which = "it" if len(kept) == 1 else "each"
+            return f"Detach {which} before the copy: put `{before}`{line}{edit}. {_PRUNED}"
+        which, detached = "it" if len(kept) < 2 else "each", _detached(refused.stored, attribute)
+        before = f"etach {which} before the copy{_above(refused)}: {before}{edit}." if before else ""
+        detached = refused.filled[1] if refused.filled and refused.filled[1] else detached
+        stored = refused.filled[0] if refused.filled and refused.filled[1] else refused.stored
+        there = on_line(stored, detached) if stored and " = " in detached else detached
+        bodies = (body for file in user_files(refused.failure) for body in functions(file))
+        if refused.stored is not None and not any(_reads(body, attribute, to_detach=False) for body in bodies):
+            other = f" {OR}Or d{before}" if before else ""
+            return f"Store it detached, as no line of the program needs its graph: {there}.{other}"
+        if taken := _taken_out(refused.failure, refused.name):
+            return f"{taken}.{f' {OR}Or d{before}' if before else ''}"
+        # What goes on from there would have no gradient.
+        storing = body_around(refused.stored.file, refused.stored.line) if refused.stored else None
+        on = refused.is_carried or _reads(storing, attribute, to_detach=True)
+        on = on or _is_returned(refused.failure, attribute)
+        if before and on:
+            return f"D{before}"
+        hedged = f"if no loss is computed from it there, store it detached: {there}."
+        return f"D{before} {OR}Or, {hedged}" if before else f"I{hedged[1:]}"
+    copy = f"{plain}.detach().clone()"
+    return f"Copy its values: {copy}, which .requires_grad_() makes a leaf{_copied_as(refused, copy)}."
+
+
+def _copied_as(refused: Refused, copy: str) -> Edit | str:
+    """The failing statement, with a copy of the values instead of what it copies."""
+    level = refused.failure.user
+    calls = (each for each in calls_in(level.statement) if callee(each)[1] == "deepcopy") if level is not None else ()
+    call = only(each for each in calls if each.args)
+    if level is None or level.body is None or level.statement is None or call is None:
+        return ""
+    is_it = level.body.text(call.args[0]) == refused.name
+    new = rewritten(level.body, level.statement, {call: copy}) if is_it else ""
+    return write(level.place, new) if new else ""
+
+
+def _level_above(refused: Refused) -> Level | None:
+    """The function above whose line something goes: the one that has the name, else that of the failing line."""
+    root = refused.path.partition(".")[0].partition("[")[0]
+    levels = (each for each in refused.failure.users if root in each.variables)
+    return next(levels, refused.failure.user)
+
+
+def _above(refused: Refused) -> str:
+    level = _level_above(refused)
+    return f", above line {level.line}" if level else ""
+
+
+def _put_above(refused: Refused, *codes: str) -> Edit | str:
+    level = _level_above(refused)
+    return put("\n".join(codes), "above", level.place) if level else ""
+
+
+_PRUNED = (
+    "The next forward pass computes it anew, so nothing is lost. prune.remove() would make it a leaf, too, but the "
+    "entries that were pruned would be trained again."
+)
+
+
+def _held_together(refused: Refused) -> str:
+    """The statement that detaches a dict or a list of results, where the refused one is one of several in it."""
+    container, bracket, _ = refused.path.rpartition("[")
+    value = refused.failure.user.value(container) if bracket and refused.failure.user else None
+    held = list(dict.values(value)) if type(value) is dict else value if type(value) is list else []
+    several = len(held) > 1 and all(is_tensor(each) for each in held)
+    return f"{container} = {_DETACHED[type(value)].format(container)}" if several else ""
+
+
+def _reads(body: Body | None, attribute: str, *, to_detach: bool) -> bool:
+    """Whether a function reads an attribute, or an entry of it; `to_detach`: that alone counts, too."""
+    inside = [node for each in statements(body.node) for node in ast.walk(each)] if body else []
+    spared = {id(n.value) for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)}
+    if not to_detach:
+        spared |= {id(n.value) for n in inside if isinstance(n, ast.Attribute) and n.attr == "detach"}
+    loads = (n for n in inside if isinstance(n, ast.Attribute) and isinstance(n.ctx, ast.Load) and id(n) not in spared)
+    return any(each.attr == attribute.partition("[")[0] for each in loads)
+
+
+def _detached(stored: Place | None, attribute: str) -> str:
+    """The statement that stores an attribute, with its value detached."""
+    try:
+        block = ast.parse(stored.text if stored else "").body
+    except (SyntaxError, ValueError):
+        block = []
+    match block:
+        case [ast.Assign([ast.Name() | ast.Attribute() as target], value)]:
+            return f"{ast.unparse(target)} = {simple(ast.unparse(value))}.detach()"
+    return f"call detach() on the value assigned to {attribute}"
+
+
+def _reparametrized(module: object) -> str:
+    """The old function of torch.nn.utils that computes a parameter of a module before each call: `weight_norm`."""
+    old = {"WeightNorm": "weight_norm", "SpectralNorm": "spectral_norm"}
+    return next((old[name] for hook in pre_hooks(module) if (name := class_name(type(hook))) in old), "")
+
+
+def _parametrized(failure: Failure, old: str) -> str:
+    """The edits that call the new function of that name, wherever the program calls the old one."""
+    changes: dict[ast.stmt, tuple[Body, dict[ast.expr, str]]] = {}
+    for body, statement, call in calls_of(*user_files(failure)):
+        if meaning(call.func) in (f"torch.nn.utils.{old}", f"torch.nn.utils.{old}.{old}"):
+            before = body.text(call.func).removesuffix(old) if isinstance(call.func, ast.Attribute) else ""
+            new = f"{before or 'torch.nn.utils.'}parametrizations.{old}"
+            changes.setdefault(statement, (body, {}))[1][call.func] = new
+    lines = [(body.place(each), rewritten(body, each, new)) for each, (body, new) in changes.items()]
+    return "".join(str(write(*each)) for each in lines) if all(line for _, line in lines) else ""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, listed, shown, sure_if
+from backsight.diagnosis.wording import failing, if_known, listed, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, is_class
 from backsight.source import Body, Place, backward_calls, function_at, only, read_at, statement_at
@@ -49,6 +49,10 @@ _FIXES = {
     "the gradient finite where points coincide.",
     "pdist": "Write the distances with operations that can be differentiated twice: {written}.",
 }
+_ONCE = (
+    "Replace {operation} by operations that can be differentiated twice. Or avoid a second derivative through "
+    "{operation}: drop create_graph=True, or detach its inputs."
+)
 _BLOCKS = {
     "scaled_dot_product_attention": "with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):",
     "rnn": "with torch.backends.cudnn.flags(enabled=False):",
@@ -80,12 +84,11 @@ def double_backward(failure: Failure, match: re.Match[str]) -> Finding:
 def _of_operation(failure: Failure, said: dict[str, str | None]) -> Finding:
     operation = "rnn" if said.get("rnn") else _spoken(said["op"] or "")
     place = next(_runs(failure, operation), None)
-    lines = [shown(place, f"runs {operation}, whose backward is not differentiable.")] if place else []
     return explanation(
         f"{operation} can be differentiated only once, and this is the second time.",
-        (*lines, *_twice(failure)),
+        (if_known(place, f"runs {operation}, whose backward is not differentiable."), *_twice(failure)),
         _fix(operation, place),
-        source=str(place) if place else failure.source,
+        source=place or failure.source,
         exact=place is not None,
     )
 
@@ -103,7 +106,9 @@ def _fix(operation: str, place: Place | None) -> str:
         written = on_line(place, new) if place and new else written
     block = _BLOCKS.get(operation, "")
     inside = wrap(place, block) if place and block else ""
-    return _FIXES.get(operation, _once(operation)).format(line=line, written=written, block=block, inside=inside)
+    return _FIXES.get(operation, _ONCE).format(
+        operation=operation, line=line, written=written, block=block, inside=inside
+    )
 
 
 def _of_compiled(failure: Failure) -> Finding:
@@ -119,7 +124,7 @@ def _of_compiled(failure: Failure) -> Finding:
         (*lines, *_twice(failure)),
         f"{one.fix if one else 'Call that function without torch.compile.'} The functions it calls may stay compiled "
         "as long as no second derivative goes through them.",
-        source=str(one.place) if one else failure.source,
+        source=one.place if one else failure.source,
         exact=one is not None,
     )
 
@@ -179,14 +184,16 @@ def _compiled_by(node: ast.AST) -> ast.expr | None:
 def _of_function(failure: Failure) -> Finding:
     found = next(_once_differentiable(failure), None)
     name = class_name(found[0]) if found else "A custom Function"
-    lines = [shown(found[1], f"marks {name}'s backward as differentiable only once.")] if found else []
-    if found:
-        lines.append(shown(found[2], f"runs {name}."))
+    marks, runs = found[1:] if found else (None, None)
     return explanation(
         f"{name}'s backward is marked @once_differentiable, but here its gradient is differentiated again.",
-        (*lines, *_twice(failure)),
+        (
+            if_known(marks, f"marks {name}'s backward as differentiable only once."),
+            if_known(runs, f"runs {name}."),
+            *_twice(failure),
+        ),
         _differentiable(*found[:2]) if found else _UNKNOWN,
-        source=str(found[1]) if found else failure.source,
+        source=found[1] if found else failure.source,
         exact=found is not None,
     )
 
@@ -207,8 +214,7 @@ def _differentiable(cls: type, decorator: Place) -> str:
 
 
 def _rest(cls: type) -> str:
-    """What else a backward needs to be differentiated: what forward has saved that is neither its input nor its output
-    has no graph. Empty where all of it has one, or where that cannot be read."""
+    """What else a backward needs where forward saves what is neither input nor output, and so has no graph."""
     forward, backward = (
         function_at(each.__code__) if (each := undecorated(method(cls, name))) is not None else None
         for name in ("forward", "backward")
@@ -216,8 +222,9 @@ def _rest(cls: type) -> str:
     if forward is None or backward is None:
         return ""
     saves = next(((s, c) for s in forward.node.body for c in calls_in(s) if callee(c)[1] == "save_for_backward"), None)
-    unpacked = next((each for each in statements(backward.node) if _unpacks(each)), None)
-    if saves is None or not isinstance(unpacked, ast.Assign):
+    assigning = (each for each in statements(backward.node) if isinstance(each, ast.Assign))
+    unpacked = next((each for each in assigning if last_name(each.value) == "saved_tensors"), None)
+    if saves is None or unpacked is None:
         return ""
     names, target = [dotted(each) for each in saves[1].args], unpacked.targets[0]
     there = [dotted(each) for each in target.elts] if isinstance(target, ast.Tuple) else [dotted(target)]
@@ -251,8 +258,7 @@ def _rest(cls: type) -> str:
 
 
 def _made_of(forward: Body, names: Sequence[str], before: ast.stmt) -> tuple[list[str], list[str], set[str]] | None:
-    """The statements that compute some results of a forward, in order, the inputs that they need, and what they bind;
-    None where they cannot be run again elsewhere."""
+    """The statements that compute results of a forward, their inputs, what they bind; None if not to be run again."""
     every, given = [*statements(forward.node)], parameters_of(forward.node)
     local = set[str]().union(*map(bound, every))
     changed = {dotted(each) for one in every for each in changed_memory(one)}
@@ -297,11 +303,6 @@ def _with_gradient(forward: Body, backward: Body) -> set[str]:
     return {name for name, each in named if not (isinstance(each, ast.Constant) and each.value is None)}
 
 
-def _unpacks(statement: ast.stmt) -> bool:
-    value = statement.value if isinstance(statement, ast.Assign) else None
-    return isinstance(value, ast.Attribute) and value.attr == "saved_tensors"
-
-
 def _spoken(operation: str) -> str:
     """`cdist` for `cdist`, `scaled_dot_product_attention` for the names of its implementations."""
     match = _SPOKEN.match(operation)
@@ -310,7 +311,6 @@ def _spoken(operation: str) -> str:
 
 
 def _runs(failure: Failure, operation: str) -> Iterator[Place]:
-    """The statements on the way to the loss that may run the operation."""
     for section in sections(failure):
         for line in section.lines():
             statement = statement_at(section.body, line)
@@ -330,13 +330,6 @@ def _twice(failure: Failure) -> Iterator[Fact]:
                 told.add(place)
                 yield shown(place, "differentiates once and records a graph of the gradient.")
     yield from failing(failure, "differentiates that gradient.")
-
-
-def _once(operation: str) -> str:
-    return (
-        f"Replace {operation} by operations that can be differentiated twice. Or avoid a second derivative through "
-        f"{operation}: drop create_graph=True, or detach its inputs."
-    )
 
 
 def _once_differentiable(failure: Failure) -> Iterator[tuple[type, Place, Place]]:

@@ -6,7 +6,8 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -16,9 +17,9 @@ from backsight.diagnosis.errors.weights_made import as_parameters, assigned_at, 
 from backsight.diagnosis.evidence.exhausted import ONCE, exhausted
 from backsight.diagnosis.evidence.unbuilt import Unbuilt, unbuilt
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, described, listed, shown
+from backsight.diagnosis.wording import counted, described, failing, if_known, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.naming.plain import class_dict, class_name, inherits, is_class, mro, namespace
+from backsight.naming.plain import class_name, inherits, is_class, namespace
 from backsight.source import assignments, loop_facts, read_at, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
@@ -26,11 +27,12 @@ from backsight.source.definitions import FILLING, values_of
 from backsight.source.edits import change, instead, lines_of, move, put, write
 from backsight.source.freezing import freezing_of, freezings
 from backsight.story.evaluated import value_of
-from backsight.story.failure import Failure, Level
+from backsight.story.failure import Failure, Level, method
 from backsight.story.files import user_files
 from backsight.story.injected import injected
 from backsight.story.memory import is_leaf, is_module, is_tensor, needs_gradient
 from backsight.tape import modules_in, registered
+from backsight.text import lines_at
 
 _LISTING = ("parameters", "named_parameters")
 _CONTAINERS = (list, tuple, dict, set)
@@ -87,12 +89,10 @@ Cause = Callable[[Given], "Finding | None"]
 def empty_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
     """Say why there is nothing in what the optimizer was given."""
     given = _given(failure)
-    for cause in CAUSES if given is not None else ():
-        if given is not None and (finding := cause(given)) is not None:
-            return finding
-    if (finding := _kept(failure)) is not None:
+    causes = (cause(given) for cause in CAUSES) if given is not None else ()
+    if (finding := next(filter(None, causes), None) or _kept(failure)) is not None:
         return finding
-    where = (given.asked,) if given else (shown(failure.user.place, "leads to it."),) if failure.user else ()
+    where = (given.asked,) if given else failing(failure, "leads to it.")
     return explanation(
         f"{given.text if given else 'The list of parameters'} is empty: there is nothing to optimize.",
         where,
@@ -104,8 +104,7 @@ def empty_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
 
 def _kept(failure: Failure) -> Finding | None:
     """An iterator that something keeps, `partial(Adam, model.parameters())`, and that an earlier call went through."""
-    found, user = exhausted(failure), failure.user
-    if found is None or user is None:
+    if failure.user is None or (found := exhausted(failure)) is None:
         return None
     holds = f"{found.holder} {'holds' if found.is_of_partial else 'is'}"
     mended = ""
@@ -118,42 +117,29 @@ def _kept(failure: Failure) -> Finding | None:
         if found.sure
         else f"{holds} a {found.kind} that is empty or already exhausted: it can be iterated only once.",
         (
-            *([shown(found.made, f"creates the {found.kind} once.")] if found.made else []),
-            shown(user.place, "gives it to an optimizer; nothing is left in it."),
+            if_known(found.made, f"creates the {found.kind} once."),
+            *failing(failure, "gives it to an optimizer; nothing is left in it."),
         ),
         f"Make a list of it: {mended or 'list(...) where it is made'}.",
-        source=str(found.made) if found.made else failure.source,
+        source=found.made or failure.source,
         exact=found.sure,
     )
 
 
 def _given(failure: Failure) -> Given | None:
     """The parameters as the outermost function writes them that only hands them on."""
+    below = next((inner for level, inner in pairwise(failure.levels) if level is failure.user), None)
+    if below is None or not inherits(type(below.variables.get("self")), (torch.optim.Optimizer,)):
+        return None  # a library that the user's statement calls makes the optimizer
     found: Given | None = None
-    if not _is_called_by(failure):
-        return None
+    name, parameters, function = "params", ["params"], ""
     for level in failure.users:
-        name = dotted(found.node) if found else None
-        code = found.level.frame.f_code if found else None
-        if found is not None and code is not None:
-            parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-            if name not in parameters:
-                return found
-            node = _argument(level, name, list(parameters), code.co_name)
-        else:
-            node = _argument(level, "params", ["params"], "")
-        if node is None:
-            return found
-        found = Given(failure, level, node)
+        if name not in parameters or (node := _argument(level, name, parameters, function)) is None:
+            break
+        found, code = Given(failure, level, node), level.frame.f_code
+        name, function = dotted(node) or "", code.co_name
+        parameters = [*code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]]
     return found
-
-
-def _is_called_by(failure: Failure) -> bool:
-    """Whether the user's own statement makes the optimizer, and no library that it calls."""
-    at = next((k for k, each in enumerate(failure.levels) if each is failure.user), -1)
-    inner = failure.levels[at + 1] if 0 <= at < len(failure.levels) - 1 else None
-    made = inner.variables.get("self") if inner else None
-    return inherits(type(made), (torch.optim.Optimizer,))
 
 
 def _argument(level: Level, name: str, parameters: list[str], function: str) -> ast.expr | None:
@@ -162,29 +148,20 @@ def _argument(level: Level, name: str, parameters: list[str], function: str) -> 
     here = [node for node in calls if (node.lineno, node.col_offset) == (level.line, level.column)]
     optimizers = sorted((node for node in calls if _makes_optimizer(level, node)), key=lambda node: node not in here)
     named = [node for node in calls if function and callee(node)[1] == function]
-    for node in [
-        *(each for each in here if each in optimizers),
-        *optimizers,
-        *named,
-        *here,
-        *(calls if len(calls) == 1 else ()),
-    ][:1]:
-        at = parameters.index(name) - (parameters[0] == "self")
-        return keyword(node, name) or (node.args[at] if 0 <= at < len(node.args) else None)
-    return None
+    likely = [*optimizers, *named, *here, *(calls if len(calls) == 1 else ())]
+    at = parameters.index(name) - (parameters[0] == "self")
+    given = [keyword(each, name) or (each.args[at] if 0 <= at < len(each.args) else None) for each in likely[:1]]
+    return given[0] if given else None
 
 
 def _makes_optimizer(level: Level, call: ast.Call) -> bool:
-    cls = level.value(dotted(call.func) or "") if dotted(call.func) else None
-    made = value_of(level, call.func)
-    return any(is_class(each) and inherits(each, (torch.optim.Optimizer,)) for each in (cls, made))
+    cls = value_of(level, call.func)
+    return is_class(cls) and inherits(cls, (torch.optim.Optimizer,))
 
 
 def _lists_as_pytorch(module: torch.nn.Module) -> bool:
     """Whether its class leaves `parameters()` as PyTorch has it."""
-    names = ("parameters", "named_parameters")
-    own = {name: next((d[name] for c in mro(type(module)) if name in (d := class_dict(c))), None) for name in names}
-    return all(own[name] is class_dict(torch.nn.Module)[name] for name in names)
+    return all(method(type(module), name) is method(torch.nn.Module, name) for name in _LISTING)
 
 
 def used_up(given: Given) -> Finding | None:
@@ -213,10 +190,10 @@ def used_up(given: Given) -> Finding | None:
         (
             shown(made, f"creates the generator {name}."),
             shown(reading[-1], f"iterates over it{' in the iteration before' if last else ''}."),
-            *(() if last else (given.asked,)),
+            None if last else given.asked,
         ),
         f"Make a list of it: {mended}.",
-        source=str(made),
+        source=made,
         exact=_have_parameters(given),
     )
 
@@ -242,13 +219,12 @@ def too_early(given: Given) -> Finding | None:
         (given.asked, shown(place, f"creates {name} after that.")),
         f"Create the optimizer after the layers: move line {given.level.line} below line {later[-1][0].lineno}"
         f"{_moved_below(given, later[-1][0])}.",
-        source=str(given.level.place),
+        source=given.level.place,
     )
 
 
 def _moved_below(given: Given, statement: ast.stmt) -> str:
-    """The optimizer, made below a statement of its function, and below the block that this is part of; nothing where a
-    line between them reads it."""
+    """The optimizer, made below a statement and the block around that, if no line between them reads it."""
     body, own = given.level.body, given.level.statement
     block = getattr(body.node, "body", []) if body else []
     last = next((each for each in block if each.lineno <= statement.lineno <= (each.end_lineno or 0)), None)
@@ -265,7 +241,7 @@ def in_plain_container(given: Given) -> Finding | None:
     for name, module in given.modules if not _have_parameters(given) else ():
         for path, inner, attribute, held in _hidden(module):
             first = next((each for each in _items(held) if _trains(each)), None)
-            layers, nested = is_module(first), _is_nested(held)
+            layers, nested = is_module(first), any(type(each) in _CONTAINERS for each in _entries(held))
             place = assigned_at(inner, attribute)
             owner = f"{name}.{path}" if path else name
             kind = "dict" if issubclass(type(held), dict) else class_name(type(held))
@@ -273,23 +249,13 @@ def in_plain_container(given: Given) -> Finding | None:
             what = counted(_number(held), "module" if layers else "tensor")
             return explanation(
                 f"{owner}.{attribute} is a plain {kind}: {name}.parameters() does not see the {what} in it.",
-                (*((shown(place, f"makes a plain {kind}."),) if place else ()), given.asked),
+                (if_known(place, f"makes a plain {kind}."), given.asked),
                 f"Make it an {wanted}, and do the same for the containers inside it."
                 if nested
                 else f"Make it an {wanted}: {contained(attribute, place, wanted)}.",
-                source=str(place) if place else given.failure.source,
+                source=place or given.failure.source,
             )
     return None
-
-
-def plain_tensors(given: Given) -> Finding | None:
-    """The model's weights are tensors, and no parameters."""
-    return _of_tensors(given, asked=True)
-
-
-def constants(given: Given) -> Finding | None:
-    """The model has tensors that do not even require grad."""
-    return _of_tensors(given, asked=False)
 
 
 def _above(given: Given, code: str) -> str:
@@ -297,7 +263,8 @@ def _above(given: Given, code: str) -> str:
     return f"put `{code}` above line {line}{put(code, 'above', given.level.place)}"
 
 
-def _of_tensors(given: Given, *, asked: bool) -> Finding | None:
+def of_tensors(given: Given, *, asked: bool) -> Finding | None:
+    """The model's weights are tensors, and no parameters; `asked`: such as require grad."""
     for name, module in given.modules if not _have_parameters(given) else ():
         own = [(path, inner, *each) for path, inner in modules_in(module) for each in (namespace(inner) or {}).items()]
         learnt = [each for each in own if _may_learn(*each[2:], asked=asked)]
@@ -319,9 +286,9 @@ def _of_tensors(given: Given, *, asked: bool) -> Finding | None:
         what = them if asked else "what should be trained a parameter"
         return explanation(
             f"{listed(every, 4)} {plain}, and {name}.parameters() lists nn.Parameter only.",
-            (*((shown(place, f"assigns a {does}."),) if place else ()), given.asked),
+            (if_known(place, f"assigns a {does}."), given.asked),
             f"Make {what}: {as_parameters(given.level, [each[1:] for each in learnt])}.",
-            source=str(place) if place else given.failure.source,
+            source=place or given.failure.source,
         )
     return None
 
@@ -339,9 +306,8 @@ def made_later(given: Given) -> Finding | None:
                 return explanation(
                     f"{owner} has no parameters: {method}() creates {layers}, and Python never runs it.",
                     (shown(found.definition, "is not __init__, which Python runs for a new object."), given.asked),
-                    f"Rename {method} to __init__, on line{'s' * (len(found.misspelt) > 1)} "
-                    f"{listed([*map(str, found.misspelt)])}{_renamed(found)}.",
-                    source=str(found.definition),
+                    f"Rename {method} to __init__, on {lines_at(found.misspelt)}{_renamed(found)}.",
+                    source=found.definition,
                 )
             call = f"{owner}.{method}({'' if found.takes_none else '...'})"
             where = "" if "..." in call else f": {_above(given, call)}"
@@ -351,7 +317,7 @@ def made_later(given: Given) -> Finding | None:
                 f"Create {layers} in __init__(). Or run {name} on one batch before you create the optimizer."
                 if found.by_forward
                 else f"Call {call} before you create the optimizer{where}.",
-                source=str(found.place),
+                source=found.place,
             )
     return None
 
@@ -399,7 +365,7 @@ def all_frozen(given: Given) -> Finding | None:
         if added
         else f"Before you create the optimizer, unfreeze what you want to train, such as the last layer of {names}, "
         "with requires_grad_(True). Or add the new layers after you freeze the rest.",
-        source=str(found[0]) if found else given.failure.source,
+        source=found[0] if found else given.failure.source,
         exact=len(found) < 2,
     )
 
@@ -435,16 +401,16 @@ def filled_later(given: Given) -> Finding | None:
         (shown(made, f"makes {name}."), given.asked, shown(later[0], "fills it later.")),
         f"Create the optimizer after line {later[-1].line}, when {name} holds what you want to train"
         f"{_moved_below(given, filling[-1])}.",
-        source=str(given.level.place),
+        source=given.level.place,
     )
 
 
 CAUSES: tuple[Cause, ...] = (
     too_early,
     in_plain_container,
-    plain_tensors,
+    partial(of_tensors, asked=True),
     made_later,
-    constants,
+    partial(of_tensors, asked=False),
     without_any,
     all_frozen,
     used_up,
@@ -477,8 +443,12 @@ def _hidden(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module, str
 
 def _items(held: Any) -> list[object]:
     """What a plain container holds, and what is in the containers inside it."""
-    every = list(held.values() if type(held) is dict else held)[:_SMALL]
+    every = _entries(held)[:_SMALL]
     return [each for item in every for each in (_items(item) if type(item) in _CONTAINERS else [item])]
+
+
+def _entries(held: Any) -> list[Any]:
+    return list(held.values() if type(held) is dict else held)
 
 
 def _number(held: object) -> int:
@@ -489,10 +459,6 @@ def _trains(value: object) -> bool:
     if is_module(value):
         return bool(_parameters(value))
     return needs_gradient(value) and is_leaf(value)
-
-
-def _is_nested(held: Any) -> bool:
-    return any(type(each) in _CONTAINERS for each in (held.values() if type(held) is dict else held))
 
 
 def _goes_through(statement: ast.stmt, name: str) -> bool:
@@ -511,9 +477,9 @@ def _goes_through(statement: ast.stmt, name: str) -> bool:
 def _may_learn(attribute: str, held: Any, *, asked: bool) -> bool:
     """Whether an attribute is a weight, or a plain container of nothing else; `asked`: one that requires grad."""
     plain = type(held) in (list, tuple, dict) and not attribute.startswith("_")
-    every = (list(held.values()) if type(held) is dict else held) if plain else [held]
-    real = bool(every) and all(is_tensor(each) and each.is_floating_point() for each in every[:_SMALL])
-    return real and (not asked or any(needs_gradient(each) for each in every[:_SMALL]))
+    every = _entries(held)[:_SMALL] if plain else [held]
+    real = bool(every) and all(is_tensor(each) and each.is_floating_point() for each in every)
+    return real and (not asked or any(map(needs_gradient, every)))
 
 
 def _asks(value: ast.expr, attribute: str) -> bool:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import torch
 
+from backsight.diagnosis.errors.remedies.remedy import blocks_around
 from backsight.diagnosis.wording import listed
 from backsight.snapshot import survey
 from backsight.source import loop_facts, parsed
-from backsight.source.bindings import spots, target_names
+from backsight.source.bindings import target_names
 from backsight.source.body import callee, calls_in, dotted
 from backsight.source.edits import OR, instead, marks_of, on_line, put, write
 from backsight.source.rewriting import rewritten, simple
@@ -69,11 +70,8 @@ class Flag:
 def fix_of_flag(flag: Flag) -> str:
     """Return the fix: a new tensor under the name by which everybody reads it; where a module has registered it, a
     loop variable or a parameter of a function stands for it, another name alone would change nothing."""
-    body = flag.level.body
-    arms = (
-        [arm for each in spots(body.node) if each.node is flag.level.statement for arm, _ in each.arms] if body else []
-    )
-    loop = next((each for each in reversed(arms) if isinstance(each, ast.For) and _binds(each, flag.text)), None)
+    loops = (each for each in blocks_around(flag.level) if isinstance(each, ast.For))
+    loop = next((each for each in loops if flag.text in target_names(each.target)), None)
     if _is_registered(flag, loop):
         return _of_registered(flag, several=loop is not None)
     if loop is not None:
@@ -97,10 +95,6 @@ def fix_of_flag(flag: Flag) -> str:
     return f"Detach it with {new} instead of {flag.statement}{flag.instead(new)}."
 
 
-def _binds(loop: ast.For, name: str) -> bool:
-    return name in target_names(loop.target)
-
-
 def _is_registered(flag: Flag, loop: ast.For | None) -> bool:
     """Whether a module holds it among its parameters: nothing but a parameter can be assigned there."""
     owner, _, attribute = flag.name.rpartition(".")
@@ -111,23 +105,19 @@ def _is_registered(flag: Flag, loop: ast.For | None) -> bool:
 
 def _of_registered(flag: Flag, *, several: bool) -> str:
     graph = survey((flag.tensor,), frames=flag.failure.frames).graph if flag.tensor is not None else None
-    leaves = (
-        [leaf.name for leaf in graph.leaves if leaf.kind in ("parameter", "variable") and leaf.name] if graph else []
-    )
-    sources = "what they are computed from" if several else "what it is computed from"
+    every = graph.leaves if graph else ()
+    leaves = [leaf.name for leaf in every if leaf.kind in ("parameter", "variable") and leaf.name]
+    it, they, are = ("them", "they", "are") if several else ("it", "it", "is")
+    sources = f"what {they} {are} computed from"
     behind = f"{sources}, as {leaves[0]}" if several and leaves else listed(leaves, 3) or sources
     if flag.wanted:
         return (
             f"It requires grad already, and hands its gradient on to {behind}. For its own gradient: "
             f"{flag.retained(flag.text if several else flag.name)}."
         )
-    it, must, is_computed = (
-        ("them", "they must", "they are computed") if several else ("it", "it must", "it is computed")
-    )
-    stay = "stay as they are" if several else "stay as it is"
     return (
-        f"If {must} only {stay}, leave {it} out of the update: then the gradient of the loss still reaches {behind}. "
-        f"If no gradient should go there through {it}, detach {it} where {is_computed}."
+        f"If {they} must only stay as {they} {are}, leave {it} out of the update: then the gradient of the loss still "
+        f"reaches {behind}. If no gradient should go there through {it}, detach {it} where {they} {are} computed."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 
@@ -14,13 +14,13 @@ from backsight.diagnosis.errors.scaler_half import half_precision
 from backsight.diagnosis.errors.scaler_skipped import clears_always, skipped
 from backsight.diagnosis.errors.scaler_unchecked import unchecked
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import if_known, shown
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.source import Body, Place, calls_of, loop_facts, parsed, statement_at
 from backsight.source.bindings import bound, spots, uses
 from backsight.source.body import callee, is_shared, statements
-from backsight.source.edits import OR, marks_of, move, on_line, put, without_marks, write
+from backsight.source.edits import OR, marks_of, move, on_line, put, sentence, without_marks, write
 from backsight.source.exits import exits
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
@@ -28,6 +28,7 @@ from backsight.story.failure import Failure
 from backsight.story.files import user_files
 from backsight.story.fixes import removed
 from backsight.story.scenes import called_function
+from backsight.text import lines_at
 
 _ORDER = (
     "The order in each step: scaler.scale(loss).backward(), scaler.unscale_(optimizer), scaler.step(optimizer), "
@@ -125,27 +126,20 @@ def _left_early(misused: Misused, here: Call, updates: Sequence[Call], title: st
         early = any(each.place.position < start.place.position for each in cleared)
         code = "; ".join([updated, *(each.place.text for each in late[:1] if not early)])
         first = _before(body, found, code)
-        same = (
-            f" The same above {_lines(every[1:])}{marks_of(''.join(_before(body, each, code) for each in every[1:]))}."
-        )
-        same = same if every[1:] else ""
+        others = marks_of("".join(_before(body, each, code) for each in every[1:]))
+        same = f" The same above {lines_at(each.line for each in every[1:])}{others}." if every[1:] else ""
         around = arms.get(found, ())
         handled = found.position > update.place.position
         leaves = f"runs after an exception, which skips line {update.place.line}, `{updated}`: the next call fails."
         if not handled:
             leaves = f"leaves before line {update.place.line}, `{updated}`, so the next call fails."
         condition = next((arm for arm, _ in reversed(around) if isinstance(arm, ast.If)), None)
-        why = [shown(body.place(condition), "decides that this step is skipped.")] if condition else []
+        why = shown(body.place(condition), "decides that this step is skipped.") if condition else None
         return misused.told(
             title,
             found,
-            [
-                *([shown(misused.asked, f"calls {here.method}().")] if misused.asked else []),
-                *why,
-                shown(found, leaves),
-            ],
-            f"{first[:1].upper()}{first[1:]}: each {here.method}() needs an update() before the next, also in a "
-            f"skipped step.{same}",
+            [if_known(misused.asked, f"calls {here.method}()."), why, shown(found, leaves)],
+            f"{sentence(first)}: each {here.method}() needs an update() before the next, also in a skipped step.{same}",
             exact=len(every) == 1,
         )
     return None
@@ -160,18 +154,22 @@ def _before(body: Body, place: Place, code: str) -> str:
     return on_line(place, b"".join(parts).decode("utf-8", "replace").strip())
 
 
-def _lines(places: Sequence[Place]) -> str:
-    return f"line{'s' * (len(places) > 1)} {listed([str(each.line) for each in places])}"
-
-
 def _in_function_of(misused: Misused, here: Call, update: Call) -> Call | None:
     """The call itself, or that of the helper which makes it, in the function that updates and before it does."""
-    called = ((each, called_function(each.section, each.node)) for each in misused.calls)
-    helpers = [each for each, inner in called if inner is not None and inner.body.node is here.section.body.node]
-    for each in (here, *helpers):
-        if each.section.body.node is update.section.body.node and is_before(each, update):
-            return each
-    return None
+    every = (here, *_callers(misused, here))
+    return next((each for each in every if _together(each, update) and is_before(each, update)), None)
+
+
+def _callers(misused: Misused, call: Call) -> Iterator[Call]:
+    """The calls of the function in which a call stands."""
+    for each in misused.calls:
+        inner = called_function(each.section, each.node)
+        if inner is not None and inner.body.node is call.section.body.node:
+            yield each
+
+
+def _together(one: Call, other: Call) -> bool:
+    return one.section.body.node is other.section.body.node
 
 
 def _not_beside(misused: Misused, method: str, title: str, again: Sequence[Fact]) -> Finding:
@@ -219,13 +217,10 @@ def _or_this(place: Place | None) -> str:
 def _unscale_once(misused: Misused, first: Call, here: Call | None) -> str:
     """Where to unscale: where two functions do, either of which may run alone, before the calls of both."""
     once = "Unscale once per step, after the last backward() and before clipping: "
-    node = first.section.body.node
-    bodies = {each: inner.body.node for each in misused.calls if (inner := called_function(each.section, each.node))}
-    at = next((each for each, inner in bodies.items() if inner is node), None)
-    if here is None or here.section.body.node is node or at is None:
+    at = next(_callers(misused, first), None)
+    if here is None or _together(here, first) or at is None:
         return f"{once}{removed(first.place)}, {_or_this(here.place if here else misused.asked)}."
-    beside = (each for each, inner in bodies.items() if inner is here.section.body.node)
-    own = [each for each in (at, *beside) if each.section.body.node is at.section.body.node]
+    own = [each for each in (at, *_callers(misused, here)) if _together(each, at)]
     place = min((each.place for each in own), key=lambda each: each.line)
     call = f"{misused.name}.unscale_({misused.argument})"
     calls = f"call {call} before line {place.line}{put(call, 'above', place)}"
@@ -238,7 +233,7 @@ def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequ
     stepping = next(iter(misused.others("step")), None)
     comparable = not here.conditions or (here.loop is update.loop is not None)
     if comparable and any(each not in here.conditions for each in update.conditions):
-        elsewhere = update.section.body.node is not here.section.body.node
+        elsewhere = not _together(update, here)
         beside = stepping if stepping and stepping.conditions else update
         clipping = _clipping(misused, here)
         if (elsewhere or clipping is not None) and not clears_always(misused, here):
@@ -252,7 +247,7 @@ def _between(misused: Misused, here: Call, update: Call, title: str, again: Sequ
             f"{kept if moves else without_marks(kept)}"
         )
         return misused.told(title, here.place, lines, fix)
-    if update.section.body.node is here.section.body.node and update.loop is not here.loop:
+    if _together(update, here) and update.loop is not here.loop:
         step, updated = f"{misused.name}.step({misused.argument})", f"{misused.name}.update()"
         return misused.told(title, here.place, lines, f"Call {step} and {updated} in the same loop as {here.method}().")
     return _not_beside(misused, here.method, title, again)
@@ -274,20 +269,16 @@ def _under(here: Call, beside: Call, places: Sequence[Place]) -> str:
 
 def _moved(misused: Misused, here: Call, beside: Call, clipping: Place | None) -> tuple[str, list[Place]]:
     """What has to go under the condition of `beside`: a helper that unscales, its condition, or else the clipping."""
-    inside = here.section.body.node
     own = next((each for each in here.conditions if each not in beside.conditions), None)
-    if own is not None and beside.section.body.node is inside:
+    if own is not None and _together(here, beside):
         text = here.section.body.text(own).rstrip(":")
         return f"lines {own.lineno} to {own.end_lineno}, the whole `{text}`,", [here.section.body.place(own)]
-    called = ((each, called_function(each.section, each.node)) for each in misused.calls)
-    at = next(
-        (each for each, inner in called if inner and inner.body.node is inside is not each.section.body.node), None
-    )
-    plain = not any(each.method == "backward" for each in misused.calls if each.section.body.node is inside)
-    if at is not None and plain and at.section.body.node is beside.section.body.node:
+    at = next((each for each in _callers(misused, here) if not _together(each, here)), None)
+    plain = not any(each.method == "backward" for each in misused.calls if _together(each, here))
+    if at is not None and plain and _together(at, beside):
         return f"line {at.place.line}, {at.place.text},", [at.place]
     if clipping is None:
-        return f"line {here.place.line}" if beside.section.body.node is not inside else "it", [here.place]
+        return f"line {here.place.line}" if not _together(here, beside) else "it", [here.place]
     return f"line {here.place.line} and the clipping on line {clipping.line}", [here.place, clipping]
 
 
@@ -314,8 +305,8 @@ def _kept(here: Call, beside: Call, clipping: Place | None) -> str:
     before = f"{'before the loop on' if here.loop else 'above'} line {start.lineno}"
     started_at = put(f"{read[0][1]} = torch.zeros(())", "above", body.place(start))
     return (
-        f" Put {read[0][1]} = torch.zeros(()) {before}{started_at}: line{'s' * (len(lines) > 1)} "
-        f"{listed([*map(str, lines)], 3)} read{'s' * (len(lines) == 1)} it in every {'pass' if here.loop else 'call'}."
+        f" Put {read[0][1]} = torch.zeros(()) {before}{started_at}: {lines_at(lines, 3)} "
+        f"read{'s' * (len(lines) == 1)} it in every {'pass' if here.loop else 'call'}."
     )
 
 
@@ -324,14 +315,13 @@ def _clipping(misused: Misused, here: Call) -> Place | None:
     after = (
         each.place
         for each in misused.calls
-        if each.method.startswith("clip_grad") and each.section.body.node is here.section.body.node
+        if each.method.startswith("clip_grad") and _together(each, here)
         if is_before(here, each) and each.conditions == here.conditions
     )
     return next(after, None) if here.method == "unscale_" else None
 
 
 def _late(misused: Misused) -> Finding:
-    """unscale_() after step()."""
     step = next(iter(misused.others("step")), None)
     name, argument, here = misused.name, misused.argument, misused.here
     if step and here and step.section is here.section and is_before(here, step):  # in this order: of a step before
@@ -368,17 +358,14 @@ def _up(misused: Misused, step: Call | None) -> str:
     here = misused.here
     if step is None or here is None:
         return ""
-    called = ((each, called_function(each.section, each.node)) for each in misused.calls)
-    helpers = [each for each, inner in called if inner is not None and inner.body.node is here.section.body.node]
-    for each in (here, *helpers):
-        if each.section.body.node is step.section.body.node and is_before(step, each):
+    for each in (here, *_callers(misused, here)):
+        if _together(each, step) and is_before(step, each):
             moves = move(each.place, "above", step.place)
             return f" (move line {each.place.line}, `{each.place.text}`, above line {step.place.line}{moves})"
     return ""
 
 
 def _never_scaled(misused: Misused, method: str) -> Finding:
-    """The loss of this scaler was never scaled."""
     name = misused.name
     title = f"{name}.{method}() runs, but {name}.scale() never did: the loss was not scaled."
     asked = [shown(misused.asked, f"calls {method}().")] if misused.asked else []
@@ -411,8 +398,7 @@ def _never_scaled(misused: Misused, method: str) -> Finding:
 
 
 def _instead(misused: Misused, call: Call, new: str) -> str:
-    """Something with the scaler written for what a call is made on, or for the whole call where that is `step()`; only
-    where its function has the same name for the scaler."""
+    """A call with this in its receiver's place, or in its own if it is `step()`, where the scaler has that name."""
     node = call.node if call.method == "step" else callee(call.node)[0]
     known = node is not None and value_of(call.section, parsed(misused.name)) is misused.scaler
     line = rewritten(call.section.body, call.spot.node, {node: new}) if node is not None and known else ""

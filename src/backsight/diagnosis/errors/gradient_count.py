@@ -14,8 +14,10 @@ from backsight.naming.plain import class_dict, class_name, mro
 from backsight.source import Body, Place
 from backsight.source.bindings import bound
 from backsight.source.body import statements
-from backsight.source.edits import OR, instead, marks_of, put, without_marks
+from backsight.source.edits import OR, instead, marks_of, put, sentence, without_marks
 from backsight.story.failure import Failure
+
+_RULE = "Return one value for each argument of forward after ctx, in the same order; None where no gradient is needed."
 
 
 @explains(
@@ -27,13 +29,11 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
     due, got = int(match["due"]), int(match["got"])
     found = applied(failure, match["node"])
     function = found.name if found else match["node"].removesuffix("Backward")
-    returns = counted(got, "gradient") if found is None or _returns_any(found) else "nothing"
+    body = body_of(found.cls, found.backward) if found else None
+    returns = counted(got, "gradient") if body is None or returned(body) else "nothing"
     title = f"{function}'s backward returns {returns}; its forward received {counted(due, 'argument')}."
-    rule = (
-        "Return one value for each argument of forward after ctx, in the same order; None where no gradient is needed."
-    )
     if found is None:
-        return explanation(title, fix=rule, source=failure.source, exact=False)
+        return explanation(title, fix=_RULE, source=failure.source, exact=False)
     forward, place = body_of(found.cls, "forward"), _place(found, got)
     lines: list[Fact] = []
     if forward:
@@ -42,17 +42,12 @@ def gradient_count(failure: Failure, match: re.Match[str]) -> Finding:
         whose = f" {function} inherits it from {base}." if (base := _inherited(found)) else ""
         lines.append(shown(place, f"{_returns(place, due, got)}{whose}"))
     elif not forward:
-        lines.append(f"{_given(found)[0].upper()}{_given(found)[1:]}.")
-    fix = _fix(found, due, got, rule)
+        lines.append(f"{sentence(_given(found))}.")
+    fix = _fix(found, due, got)
     if base := _inherited(found):
         fix = without_marks(fix)
         fix = f"Give {function} a {found.backward} of its own, as that of {base} fits another forward. {fix}"
-    return explanation(title, tuple(lines), fix, str(place) if place else failure.source)
-
-
-def _returns_any(found: Applied) -> bool:
-    body = body_of(found.cls, found.backward)
-    return body is None or bool(returned(body))
+    return explanation(title, tuple(lines), fix, place or failure.source)
 
 
 def _inherited(found: Applied) -> str:
@@ -88,17 +83,14 @@ def _place(found: Applied, got: int) -> Place | None:
     return body.place(chosen[-1]) if chosen else definition(body)
 
 
-def _fix(found: Applied, due: int, got: int, rule: str) -> str:
+def _fix(found: Applied, due: int, got: int) -> str:
     body = body_of(found.cls, found.backward)
     if body is not None and not returned(body) and (ending := _ending(found, body)):
         return ending
     statement = next((each for each in returned(body) if len(elements(each)) == got), None) if body else None
     if statement is None or body is None:
-        return (
-            f"End {found.backward} with a return of {counted(due, 'value')}. {rule}"
-            if body and not returned(body)
-            else rule
-        )
+        ends = f"End {found.backward} with a return of {counted(due, 'value')}. {_RULE}"
+        return ends if body and not returned(body) else _RULE
     written = [body.text(each) for each in elements(statement)]
     if got < due and not any(found.needed[got:]):
         whole = ", ".join([*written, *["None"] * (due - got)])
@@ -109,7 +101,7 @@ def _fix(found: Applied, due: int, got: int, rule: str) -> str:
         return f"Return None for each argument that needs no gradient: {_returning(body, statement, whole)}"
     if got < due:
         missing = [name for name, needs in zip(found.arguments, found.needed, strict=True) if needs][got:]
-        return f"Compute the gradient of {listed(missing)} too. {rule}"
+        return f"Compute the gradient of {listed(missing)} too. {_RULE}"
     if written[0] == "None" and got == due + 1:
         return f"Drop the None for ctx, which does not count: {_returning(body, statement, ', '.join(written[1:]))}"
     if due < got <= len(found.parameters):
@@ -119,12 +111,11 @@ def _fix(found: Applied, due: int, got: int, rule: str) -> str:
             f"Return {counted(due, 'value')} only{only}, {OR}or pass {left_out} to apply: a default left out has no "
             "gradient."
         )
-    return rule
+    return _RULE
 
 
 def _ending(found: Applied, body: Body) -> str:
-    """How a backward ends that computes each gradient and returns nothing; empty where their names do not tell which
-    is whose."""
+    """How a backward ends that computes each gradient and returns nothing, where names tell whose it is."""
     bound_there = {name for each in statements(body.node) for name in bound(each)}
     pairs = zip(found.arguments, found.needed, strict=True)
     values = [_named(name, bound_there) if needs else "None" for name, needs in pairs]

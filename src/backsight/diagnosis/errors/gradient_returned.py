@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import failing, if_known, shown
 from backsight.source import Place, assignments, backward_roots, only, parsed, statement_at
 from backsight.source.body import dotted, expressions
 from backsight.source.definitions import values_of
@@ -75,22 +75,22 @@ def returned_none(failure: Failure, found: Returned) -> Finding:
     own = {place.line for place in assignments(section.body, tensor)} | {found.line}  # what makes it, and what reads it
     met = [each for each in met if each.section.body.node is not section.body.node or each.cut.place.line not in own]
     way = [each for cut in met if (each := _on_the_way(failure, cut, section, tensor)) is not None]
-    loss = roots[0][0] if roots else "the loss"
-    reading = [shown(section.body.place(returns), f"returns {tensor}.grad, which was None.")] if returns else []
+    loss, cutting = roots[0][0] if roots else "the loss", {each.cut.place: why(each.cut) for each in way}
+    reading = section.body.place(returns) if returns else None
     return explanation(
         f"{found.name} is None: {found.function}() returned {tensor}.grad, and no backward() had reached {tensor}."
         if way
         else f"{found.name} is None: {found.function}() returned {tensor}.grad, and backward() had left nothing there.",
         (
-            *(shown(each.cut.place, f"{why(each.cut)}.", "read") for each in _once(way)),
-            *reading,
-            *([shown(failure.user.place, "expects a gradient.")] if failure.user else []),
+            *(shown(place, f"{does}.", "read") for place, does in [*cutting.items()][:3]),
+            if_known(reading, f"returns {tensor}.grad, which was None."),
+            *failing(failure, "expects a gradient."),
         ),
         f"{mended(*way).edit}."
         if way
         else f"{tensor} must be a leaf that requires grad, with {loss} computed from it without detach(), .data, "
         ".item(), torch.no_grad(), a rounding or a comparison on the way.",
-        source=str(way[0].cut.place if way else section.body.place(returns) if returns else found.assigned),
+        source=way[0].cut.place if way else reading or found.assigned,
         exact=False,
     )
 
@@ -102,7 +102,3 @@ def _on_the_way(failure: Failure, cut: CutOff, function: Section, tensor: str) -
     read = ((name, cut.cut.place.line) for name in operands(cut.section, cut.cut))
     leading = (each for each in read if leads_to(failure, cut.section, [each], function, tensor))
     return replace(cut, operand=next((name for name, _ in leading), cut.operand))
-
-
-def _once(every: list[CutOff]) -> list[CutOff]:
-    return list({each.cut.place: each for each in every}.values())[:3]

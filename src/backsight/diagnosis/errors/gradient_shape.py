@@ -9,18 +9,17 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
-from backsight.diagnosis.errors.data_replaced import data_replaced, replaced_leaves
-from backsight.diagnosis.errors.gradient_assigned import gradient_assigned
+from backsight.diagnosis.errors.misfits import data_replaced, gradient_assigned, replaced_leaves
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, elements, returned
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shaped, shown, sure_if
 from backsight.findings.evidence import Fact
-from backsight.source import Place
+from backsight.source import Place, assignments
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, parameters_of, uses
 from backsight.source.body import Body, callee, dotted, expressions, keyword, statement_at, statements
-from backsight.source.edits import on_line, put, without_marks, write
+from backsight.source.edits import on_line, put, sentence, without_marks, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure
 from backsight.tape.ops import op_name
@@ -46,33 +45,23 @@ def gradient_shape(failure: Failure, match: re.Match[str]) -> Finding:
     got, due = _sizes(shapes["got"]), _sizes(shapes["due"])
     name = found.argument_at(index) or f"its input {index}"
     computed = _computation(found, name)
-    where = failure.source
-    lines: list[Fact] = []
-    if computed:
+    lines: list[Fact] = [f"{name} has shape {shaped(due)}; its gradient must have the same shape."]
+    body, value, mixed, chosen = None, None, "", ""
+    if computed is not None:
         body, place, value = computed
-        lines.append(shown(place, f"returns a gradient {_of(got)} for {name}."))
-        where = str(place)
-    else:
-        body, value = None, None
-    lines.append(f"{name} has shape {shaped(due)}; its gradient must have the same shape.")
+        why, chosen = size_chosen(body, statement_at(body, place.line), name, got, due)
+        mixed = sizes_mixed(body, value, name, got, due)
+        lines = [shown(place, f"returns a gradient {_of(got)} for {name}."), *lines, *why]
     part = part_read(found, name, got, due)
-    chosen = size_chosen(body, statement_at(body, computed[1].line), name, got, due) if body and computed else None
-    lines += chosen.evidence if chosen is not None else ()
     if part is not None:
         lines.append(shown(part.place, f"reads only {part.text} of {name}: the gradient of the rest is 0."))
-    mixed = sizes_mixed(body, value, name, got, due) if body is not None and value is not None else ""
-    fix = (
-        _of_part(part, name, body, value)
-        or _swapped(found, name, got)
-        or mixed
-        or (chosen.fix if chosen is not None else "")
-        or _fix(found, name, got, due, body, value)
-    )
+    fix = _of_part(part, name, body, value) or _swapped(found, name, got) or mixed or chosen
+    fix = fix or _fix(found, name, got, due, body, value)
     return explanation(
         f"{found.name}'s backward returns a gradient {_of(got)} for {name}, whose shape is {shaped(due)}.",
-        tuple(lines),
+        lines,
         f"{fix} {_CHECK}",
-        source=where,
+        source=computed[1] if computed else failure.source,
     )
 
 
@@ -87,10 +76,7 @@ def _of_part(part: PartRead | None, name: str, body: Body | None, value: ast.exp
 
 
 def _swapped(found: Applied, name: str, got: Sequence[int]) -> str:
-    """What to do where the gradient has the very shape of another argument, whose own stands elsewhere.
-
-    The engine looks at one after the other: the gradients of the arguments before are right.
-    """
+    """What to do where the shape is that of a later argument: the engine has looked at those before."""
     later = found.arguments[found.arguments.index(name) + 1 :] if name in found.arguments else ()
     shapes = {each: shape for each, shape in found.shapes.items() if each in later and shape == tuple(got)}
     transposed = tuple(reversed(found.shapes.get(name, ()))) == tuple(got)
@@ -133,7 +119,7 @@ def _computation(found: Applied, name: str) -> tuple[Body, Place, ast.expr] | No
     value = elements(statement)[found.arguments.index(name)]
     variable = dotted(value)
     made = ancestors(body, variable, value.lineno).get(variable) if variable else None
-    whole = [each for each in made.bound if variable in _bound_at(body, each)] if made else []
+    whole = [each for each in made.bound if each in assignments(body, variable)] if made and variable else []
     if made is None or not whole:  # what writes entries, `grad[:, 0] = ...`, leaves the shape as it is
         return body, body.place(statement), value
     place = whole[0]
@@ -143,18 +129,13 @@ def _computation(found: Applied, name: str) -> tuple[Body, Place, ast.expr] | No
     return body, place, value
 
 
-def _bound_at(body: Body, place: Place) -> set[str]:
-    statement = statement_at(body, *place.position)
-    return bound(statement) if statement is not None else set()
-
-
 def _fix(
     found: Applied, name: str, got: Sequence[int], due: Sequence[int], body: Body | None, value: ast.expr | None
 ) -> str:
     if len(got) == 2 and list(got) == list(reversed(due)):
         product = transposed(body, value) if body and value is not None else None
         return f"The gradient has the transposed shape: {_write(body, value, product or _then(body, value, '.T'))}."
-    if _is_expanded(value):
+    if isinstance(value, ast.Call) and callee(value)[1] in ("expand", "expand_as"):  # each entry is the same number
         broadcast = tuple(k for k, size in enumerate(due) if size == 1)
         only = f", .sum(dim={broadcast}, keepdim=True)," if broadcast else ""
         return (
@@ -253,30 +234,15 @@ def _placed(found: Applied, name: str, rank: int) -> Iterator[list[int]]:
     """Which dimensions of a tensor those of an argument are, as the text spreads it: `[1]` for `x.view(1, -1, 1)`."""
     for body in filter(None, (body_of(found.cls, "forward"), body_of(found.cls, found.backward))):
         for node in (node for each in statements(body.node) for node in expressions(each)):
-            sizes: list[ast.expr] = []
-            if (
-                isinstance(node, ast.Call)
-                and callee(node)[1] in ("view", "reshape")
-                and dotted(callee(node)[0]) == name
-            ):
-                sizes = node.args
-            elif isinstance(node, ast.Subscript) and dotted(node.value) == name and isinstance(node.slice, ast.Tuple):
-                sizes = node.slice.elts
-            kept = [
-                k for k, each in enumerate(sizes) if not (isinstance(each, ast.Constant) and each.value in (1, None))
-            ]
-            if len(sizes) == rank:
-                yield kept
-
-
-def _is_expanded(value: ast.expr | None) -> bool:
-    """Whether the expression repeats values: the gradient of each entry is then the same number."""
-    return isinstance(value, ast.Call) and callee(value)[1] in ("expand", "expand_as")
+            match node:
+                case ast.Call(ast.Attribute(of, "view" | "reshape"), sizes) | ast.Subscript(of, ast.Tuple(sizes)):
+                    ones = [isinstance(each, ast.Constant) and each.value in (1, None) for each in sizes]
+                    if dotted(of) == name and len(sizes) == rank:
+                        yield [k for k, is_one in enumerate(ones) if not is_one]
 
 
 def _reshaping(name: str, due: Sequence[int], body: Body | None) -> str:
-    """The call that reshapes to an argument's shape, in every call: by the argument where the backward has a variable
-    of that name."""
+    """The call that reshapes to an argument's shape: by the argument, where backward has a variable of that name."""
     known = body is not None and any(use.name == name and use.binds for s in statements(body.node) for use in uses(s))
     if known or body is None:
         return f".view_as({name})"
@@ -322,7 +288,7 @@ def _by_message(failure: Failure, match: re.Match[str], found: Applied | None) -
             f"{function}'s backward returns a gradient for {name} that does not match it: {match['what']}.",
             (*((shown(computed[1], f"returns that gradient for {name}."),) if computed else ()), *where),
             f"Return a gradient with the shape, dtype and device of {name}. {_CHECK}",
-            source=str(computed[1]) if computed else failure.source,
+            source=computed[1] if computed else failure.source,
             exact=found is not None,
         )
     operation = op_name(match["node"]).lower()
@@ -353,8 +319,7 @@ class PartRead(NamedTuple):
 
 
 def part_read(found: Applied, name: str, got: Sequence[int], due: Sequence[int]) -> PartRead | None:
-    """Return the part of an argument of shape `due` that forward reads, where the part can have the shape `got`, and
-    forward reads nothing else of it."""
+    """Return the only part of an argument that forward reads, where that can have the shape `got`."""
     body = body_of(found.cls, "forward")
     reads = list(_reads(body, name)) if body is not None else []
     statement, node = reads[0] if len(reads) == 1 else (None, None)
@@ -398,8 +363,7 @@ class _Span(NamedTuple):
 
 
 def _spans(index: ast.expr, got: Sequence[int], due: Sequence[int]) -> list[_Span | None] | None:
-    """Which entries an index takes of each dimension, None for a dimension where that is not known; None if it takes
-    another number of entries than a gradient has."""
+    """Which entries an index takes of each dimension, None where not known; None if they are not as many as `got`."""
     every = list(index.elts) if isinstance(index, ast.Tuple) else [index]
     dots = [k for k, each in enumerate(every) if isinstance(each, ast.Constant) and each.value is Ellipsis]
     at = dots[0] if dots else len(every)
@@ -474,43 +438,35 @@ def sizes_mixed(body: Body, value: ast.expr, name: str, got: Sequence[int], due:
         if line and statement is not None:
             why = "; ".join(dict.fromkeys(told))
             at = write(body.place(statement), line)
-            return f"{why[0].upper()}{why[1:]}: on line {value.lineno}, write `{line}`{at}."
+            return f"{sentence(why)}: on line {value.lineno}, write `{line}`{at}."
     return ""
-
-
-class SizeChosen(NamedTuple):
-    """The statements that give a size another value than in other calls, and what to write instead of the size."""
-
-    evidence: tuple[Fact, ...]
-    fix: str
 
 
 def size_chosen(
     body: Body, statement: ast.stmt | None, name: str, got: Sequence[int], due: Sequence[int]
-) -> SizeChosen | None:
-    """Zeros that take a size from a variable which has a number of its own in some calls: `m = 0`, above `if n > 0:
-    m = x.size(1)`. The zeros of the argument's own shape are right in all."""
+) -> tuple[list[Fact], str]:
+    """Zeros of a size that has a number of its own in some calls: `m = 0`, above `if n > 0: m = x.size(1)`."""
     value = statement.value if isinstance(statement, ast.Assign) else None
     receiver, called = callee(value) if isinstance(value, ast.Call) else (None, "")
     known = any(use.name == name and use.binds for each in statements(body.node) for use in uses(each))
     parts = next(_dimensions(value, len(due)), ()) if value is not None else ()
     wrong = [k for k in range(len(due)) if got[k] != due[k]] if len(got) == len(due) and parts else []
     if called != "zeros" or receiver is None or not known or not wrong:
-        return None
+        return [], ""
     evidence, told = list[Fact](), list[str]()
     for k in wrong:
         size = dotted(parts[k])
         given = [each for each in statements(body.node) if size and size in bound(each)]
         here = [each for each in given if isinstance(each, ast.Assign) and _number(each.value) == got[k]]
         if len(given) < 2 or len(here) != 1:
-            return None
+            return [], ""
         others = [each.value for each in given if isinstance(each, ast.Assign) and each is not here[0]]
         sure = len(others) == len(given) - 1 and all(_size(each, name) in (k, k - len(due)) for each in others)
         says = f"sets {size}, the size of dimension {k}, to {got[k]}."
         evidence.append(shown(body.place(here[0]), says, sure_if(sure)))
         told.append(f"{size} is {got[k]} in this call, and not {due[k]}")
     write = _write(body, value, f"{body.text(receiver)}.zeros_like({name})")
-    return SizeChosen(tuple(evidence), f"{'; '.join(told)}: {write}, which has the shape of {name} in every call.")
+    return evidence, f"{'; '.join(told)}: {write}, which has the shape of {name} in every call."
 
 
 def _sizes_by_name(body: Body, name: str, rank: int) -> dict[str, int]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import CodeType
 from typing import Any
 
-from backsight.diagnosis.errors.hooked_values import REDUCING, is_an_operation, is_computed, is_reduced, keeps, reduces
+import torch
+
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, counted, shaped, shown
@@ -19,15 +20,15 @@ from backsight.source import Body, Place, assignments, function_at, loop_facts, 
 from backsight.source.ancestry import ancestors
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.callables import Callable, callables
-from backsight.source.definitions import FILLING
-from backsight.source.edits import OR, change, lines_of, on_line, write
+from backsight.source.definitions import FILLING, values_of
+from backsight.source.edits import OR, change, lines_of, on_line, sentence, write
+from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, rewritten_line, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, function_of
 from backsight.story.files import user_files
 from backsight.story.fixes import removed
 from backsight.story.memory import is_tensor, shape_of
-from backsight.text import begun
 from backsight.tracing import current, shapes_inside
 
 _OF_MODULES = {
@@ -379,8 +380,7 @@ def _fix_of_module(failure: Failure, one: Registered, due: int) -> str:
 
 
 def _only_gradient(one: Registered) -> str:
-    """What a hook that returns a tuple is to return instead: the one element that is computed from the gradient, and
-    not reduced; empty where several are."""
+    """The one element of a returned tuple that is computed from the gradient, not reduced; empty where several are."""
     place, value, body = one.refused or (None, None, None)
     if place is None or body is None or not isinstance(value, ast.Tuple):
         return ""
@@ -390,7 +390,7 @@ def _only_gradient(one: Registered) -> str:
         return ""
     statement = statement_at(body, *place.position)
     new = rewritten(body, statement, {value: ast.unparse(every[0])}) if statement and len(every) == 1 else ""
-    return begun(on_line(place, new)) if new else ""
+    return sentence(on_line(place, new))
 
 
 def _flattened(one: Registered) -> Place | None:
@@ -454,8 +454,7 @@ def _only_computes(file: str, call: ast.Call) -> bool:
 
 
 def _uncast(one: Registered) -> str:
-    """What to write where the only conversion is what a hook does last to its gradient: `grad * 2` for
-    `(grad * 2).half()`."""
+    """What to write where a hook only converts its gradient last: `grad * 2` for `(grad * 2).half()`."""
     match one.returned:
         case ast.Call(func=ast.Attribute(value=inner, attr=name)) if name in _CASTS:
             every = [*ast.walk(inner)]
@@ -511,7 +510,79 @@ def _returning(one: Registered, form: str) -> str:
     new = form.format(value if form[-1:] == ")" and "({" in form else simple(value))
     if statement.lineno == statement.end_lineno or isinstance(statement, ast.Return):
         line = rewritten(body, statement, {returned: new})
-        return on_line(body.place(statement), line) if line else ""
+        return on_line(body.place(statement), line)
     line, at = rewritten_line(body, returned, new), returned.lineno
     edit = change(lines_of(body.file, at), body.lines[at - 1].strip(), line)
     return f"on line {at}, write `{line}`{edit}" if line else ""
+
+
+# How an expression that a hook returns is made from the gradient that it was given, as the text shows.
+
+
+_DEEPEST = 5
+REDUCING = frozenset({"sum", "mean", "norm", "max", "min", "topk", "item", "median", "std", "var", "cat", "stack"})
+
+
+def keeps(value: ast.expr, gradient: str) -> bool:
+    """Whether an expression surely has the shape and the dtype of the gradient: `grad`, `-grad`, `2 * grad`."""
+    match value:
+        case ast.Name(id=name):
+            return name == gradient
+        case ast.UnaryOp(operand=operand):
+            return keeps(operand, gradient)
+        case ast.BinOp(left=left, right=right):
+            plain = [isinstance(getattr(each, "operand", each), ast.Constant) for each in (left, right)]
+            return (keeps(left, gradient) and plain[1]) or (keeps(right, gradient) and plain[0])
+        case ast.Call(func=ast.Attribute(value=receiver, attr=attr)):
+            return attr in ("clamp", "clone", "contiguous", "detach") and keeps(receiver, gradient)
+    return False
+
+
+def is_an_operation(value: ast.expr) -> bool:
+    """Whether PyTorch computes the value of an expression last, and no function of the program's."""
+    if not isinstance(value, ast.Call):
+        return isinstance(value, ast.BinOp | ast.UnaryOp | ast.Subscript)
+    receiver, name = callee(value)
+    return library(value.func) == "torch" or (receiver is not None and hasattr(torch.Tensor, name))
+
+
+def is_reduced(value: ast.expr, gradient: str) -> bool:
+    """Whether an expression is not computed from a gradient entry by entry: `grad.norm()` is not, `grad / norm` is."""
+    match value:
+        case ast.Name(id=name):
+            return name != gradient
+        case ast.Call(args=args) if callee(value)[1] not in REDUCING:
+            return all(is_reduced(each, gradient) for each in (callee(value)[0], *args) if each is not None)
+        case ast.BinOp(left=left, right=right):
+            return is_reduced(left, gradient) and is_reduced(right, gradient)
+        case ast.UnaryOp(operand=operand) | ast.Subscript(value=operand):
+            return is_reduced(operand, gradient)
+    return True
+
+
+def reduces(value: ast.expr) -> bool:
+    """Whether an expression has fewer entries than what it is computed from."""
+    calls = [node for node in ast.walk(value) if isinstance(node, ast.Call)]
+    return any(callee(call)[1] in REDUCING for call in calls)
+
+
+def is_computed(value: ast.expr, body: Body, bodies: Sequence[Body], depth: int = _DEEPEST) -> bool:
+    """Whether an expression is a new gradient, `0.5 * grad`, or calls only functions that return such a one."""
+    match value:
+        case ast.Name(id=name):
+            given = [*values_of(body, name, value.lineno)] if depth else []
+            return bool(given) and all(is_computed(each, body, bodies, depth - 1) for each in given)
+        case ast.Call() if not is_an_operation(value):
+            called = [*callables(value.func, body, bodies)] if depth else []
+            ends = all(isinstance(each.body.node.body[-1], ast.Return) for each in called)
+            results = [(each, one.body) for one in called for each in statements(one.body.node)]
+            returned = [(each.value, its) for each, its in results if isinstance(each, ast.Return)]
+            return (
+                bool(called)
+                and ends
+                and all(each is not None and is_computed(each, its, bodies, depth - 1) for each, its in returned)
+            )
+        case ast.BinOp() | ast.UnaryOp() | ast.Call():
+            names = {node.id for node in ast.walk(value) if isinstance(node, ast.Name)}
+            return any(not is_reduced(value, name) for name in names)
+    return False

@@ -10,21 +10,22 @@ from typing import TypeGuard
 
 import torch
 
-from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.evidence.gradients import Held
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import shown
 from backsight.source import Body, parsed
 from backsight.source.bindings import target_names
-from backsight.source.body import blocks, callee, calls_in, expressions, keyword, statements
-from backsight.source.edits import OR, Edit, on_line, put, write
+from backsight.source.body import callee, calls_in, expressions, is_compound, keyword, statements
+from backsight.source.edits import OR, Edit, on_line, put, sentence, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_module, is_tensor
 from backsight.tape import modules_in
 from backsight.tape.rows import dtype_name
+from backsight.text import lines_at
 
 
 @explains("BS220", r"[Oo]nly Tensors of floating point (?:and complex )?dtype can require gradients")
@@ -32,19 +33,18 @@ def integer_leaf(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the tensor or the call that makes it, and what to ask instead."""
     level = failure.user
     text, tensor = next(_asked(failure, level), ("", None)) if level else ("", None)
-    made = None if tensor is not None or level is None else _making(level)
-    name = text
-    if level is not None and tensor is not None:
+    made = _making(level) if level is not None and tensor is None else None
+    what, does = "A tensor holds integers", "makes it require grad."
+    only_floating = ", but only floating-point and complex tensors can require grad."
+    if level is None or (tensor is None and made is None):
+        fix = "Convert them to floating point first with .float(), or leave out what you do not train."
+        return unlocated(failure, f"{what}{only_floating}", does, fix)
+    if tensor is None:
+        what, fix = f"{_target(level) or 'A tensor'} holds integers", _fix_of_call(level, made) if made else ""
+    else:
         name = Held(failure, level, text, tensor).name if text else names_of(failure, [tensor])[0]
-    kind = f" ({dtype_name(tensor.dtype)})" if tensor is not None else ""
-    what = f"{name or (made and _target(level)) or 'A tensor'} holds integers{kind}"
-    return explanation(
-        f"{what}, but only floating-point and complex tensors can require grad.",
-        (shown(level.place, "makes it require grad."),) if level else (),
-        _fix(failure, level, text, name, tensor, made),
-        source=failure.source,
-        exact=tensor is not None or made is not None,
-    )
+        what, fix = f"{name or 'A tensor'} holds integers ({dtype_name(tensor.dtype)})", _fix(level, text, name)
+    return explanation(f"{what}{only_floating}", (shown(level.place, does),), fix, source=failure.source)
 
 
 def _asked(failure: Failure, level: Level) -> Iterator[tuple[str, torch.Tensor]]:
@@ -63,18 +63,18 @@ def _asked(failure: Failure, level: Level) -> Iterator[tuple[str, torch.Tensor]]
 def _of_floating_point(level: Level) -> str:
     """The statement that asks for the gradients of several tensors, of those alone that can have one."""
     body, statement = level.body, level.statement
-    if body is None or statement is None or any(True for _ in blocks(statement)):
+    if body is None or statement is None or is_compound(statement):
         return ""
-    for call in calls_in(statement):
-        receiver, method = callee(call)
+    name: str | None = None
+    for receiver, method in map(callee, calls_in(statement)):
         if method == "requires_grad_" and receiver is not None and is_module(value_of(level, receiver)):
             return f"for p in {body.text(receiver)}.parameters(): p.requires_grad_(p.is_floating_point())"
         if method == "requires_grad_" and isinstance(receiver, ast.Name):
-            return f"if {receiver.id}.is_floating_point(): {body.text(statement)}"
+            name = name or receiver.id
     match statement:
-        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=name), attr="requires_grad")]):
-            return f"if {name}.is_floating_point(): {body.text(statement)}"
-    return ""
+        case ast.Assign(targets=[ast.Attribute(value=ast.Name(id=target), attr="requires_grad")]):
+            name = name or target
+    return f"if {name}.is_floating_point(): {body.text(statement)}" if name else ""
 
 
 def _is_of_integers(value: object) -> TypeGuard[torch.Tensor]:
@@ -84,37 +84,32 @@ def _is_of_integers(value: object) -> TypeGuard[torch.Tensor]:
 def _making(level: Level) -> ast.Call | None:
     """The call that makes a tensor and asks for its gradient at once."""
     for call in calls_in(level.statement):
-        if keyword(call, "requires_grad") is not None:
-            return call
-        if callee(call)[1] == "requires_grad_" and isinstance(callee(call)[0], ast.Call):
+        receiver, method = callee(call)
+        is_both = method == "requires_grad_" and isinstance(receiver, ast.Call)
+        if is_both or keyword(call, "requires_grad") is not None:
             return call
     return None
 
 
-def _target(level: Level | None) -> str:
-    statement = level.statement if level else None
+def _target(level: Level) -> str:
+    statement = level.statement
     return next(iter(target_names(*statement.targets)), "") if isinstance(statement, ast.Assign) else ""
 
 
-def _fix(
-    failure: Failure, level: Level | None, text: str, name: str, tensor: torch.Tensor | None, made: ast.Call | None
-) -> str:
-    if made is not None and level is not None and (indices := _of_index(level, _target(level))):
-        return indices
-    if made is not None and callee(made)[1] == "requires_grad_":
-        receiver = callee(made)[0]
-        text = ast.unparse(receiver) if receiver is not None else "x"
-        new = f"{text}.float().requires_grad_()"
-        return f"Make them floating point: {new}{_instead(level, made, new)}."
+def _fix_of_call(level: Level, made: ast.Call) -> str:
+    """How the call makes them of floating point."""
+    receiver, method = callee(made)
+    kept = [each for each in made.keywords if each.arg != "dtype"]
+    dtype = ast.keyword("dtype", ast.parse("torch.float32", mode="eval").body)
+    new = ast.unparse(ast.Call(made.func, made.args, [dtype, *kept]))
+    if method == "requires_grad_" and receiver is not None:
+        new = f"{ast.unparse(receiver)}.float().requires_grad_()"
+    return _of_index(level, _target(level)) or f"Make them floating point: {new}{_instead(level, made, new)}."
+
+
+def _fix(level: Level, text: str, name: str) -> str:
+    made = next((each for each in calls_in(level.statement) if callee(each)[1] == "Parameter"), None)
     if made is not None:
-        kept = [each for each in made.keywords if each.arg != "dtype"]
-        dtype = ast.keyword("dtype", ast.parse("torch.float32", mode="eval").body)
-        call = ast.unparse(ast.Call(made.func, made.args, [dtype, *kept]))
-        return f"Make them floating point: {call}{_instead(level, made, call)}."
-    if tensor is None or level is None:
-        return "Convert them to floating point first with .float(), or leave out what you do not train."
-    if _is_parameter(level):
-        made = next(each for each in calls_in(level.statement) if callee(each)[1] == "Parameter")
         frozen, floating = f"nn.Parameter({text}, requires_grad=False)", f"nn.Parameter({simple(text)}.float())"
         return (
             f"If you do not train it, make it a buffer{_as_buffer(level, text)}, {OR}or {frozen}"
@@ -122,13 +117,9 @@ def _fix(
             f"{_instead(level, made, floating)}."
         )
     if name != text:  # one of several, which the statement goes through
-        if how := _of_floating_point(level):
-            return f"Set requires_grad on floating-point parameters only: {on_line(level.place, how)}."
-        each = text or "parameter"
-        return (
-            f"Set requires_grad on floating-point parameters only: if {each}.is_floating_point(): "
-            f"{each}.requires_grad_()."
-        )
+        each, how = text or "parameter", _of_floating_point(level)
+        how = on_line(level.place, how) if how else f"if {each}.is_floating_point(): {each}.requires_grad_()"
+        return f"Set requires_grad on floating-point parameters only: {how}."
     new = f"{text} = {simple(text)}.float()"
     first = put(new, "above", level.place) if isinstance(parsed(text), ast.Name | ast.Attribute) else ""
     return _of_index(level, text) or (
@@ -146,11 +137,11 @@ def _as_buffer(level: Level, text: str) -> str:
     return ""
 
 
-def _instead(level: Level | None, node: ast.expr, new: str) -> str:
+def _instead(level: Level, node: ast.expr, new: str) -> str:
     """The failing statement with an expression written anew, as an edit."""
-    body, statement = (level.body, level.statement) if level is not None else (None, None)
+    body, statement = level.body, level.statement
     line = rewritten(body, statement, {node: new}) if body is not None and statement is not None else ""
-    return str(write(level.place, line)) if line and level is not None else ""
+    return str(write(level.place, line)) if line else ""
 
 
 def _of_index(level: Level, text: str) -> str:
@@ -159,40 +150,33 @@ def _of_index(level: Level, text: str) -> str:
     body, statement = level.body, level.statement
     if body is None or not isinstance(statement, ast.Expr | ast.Assign):
         return ""
-    for each in (each for each in statements(body.node) if each.lineno > level.line):
-        for call in calls_in(each):
-            taken = any(body.text(given) == text for given in (*call.args, *(k.value for k in call.keywords)))
-            module = value_of(level, call.func) if taken else None
-            found = [path for path, inner in modules_in(module) if _looks_up(inner)] if is_module(module) else []
-            if is_module(module) and found:
-                name = ".".join(filter(None, [body.text(call.func), found[0]])) if found[0] else body.text(call.func)
-                return _hooked(body, statement, name, text)
+    later = (each for each in statements(body.node) if each.lineno > level.line)
+    for call in (call for each in later for call in calls_in(each)):
+        taken = any(body.text(given) == text for given in (*call.args, *(k.value for k in call.keywords)))
+        module = value_of(level, call.func) if taken else None
+        for path, inner in modules_in(module) if is_module(module) else ():
+            if isinstance(inner, torch.nn.Embedding | torch.nn.EmbeddingBag):
+                return _hooked(body, statement, ".".join(filter(None, [body.text(call.func), path])), text)
     return ""
-
-
-def _looks_up(module: object) -> bool:
-    return isinstance(module, torch.nn.Embedding | torch.nn.EmbeddingBag)
 
 
 def _hooked(body: Body, statement: ast.stmt, name: str, text: str) -> str:
     """How a hook keeps what an embedding looks up, and which reads of the gradient are to be of that."""
-    reads, instead = list[ast.stmt](), list[Edit]()
+    where, removing, reads, instead = "", "", list[ast.stmt](), list[Edit]()
     for each in statements(body.node):
         nodes = [node for node in expressions(each) if body.text(node) == f"{text}.grad"]
         if nodes:
             reads.append(each)
             new = rewritten(body, each, dict.fromkeys(nodes, "rows[0].grad.norm(dim=-1)"))
             instead.append(write(body.place(each), new))
-    lines = listed([str(each.lineno) for each in reads])
-    where = f" instead of `{text}.grad` on line{'s' * (len(reads) > 1)} {lines}" if reads else ""
-    where += "".join(map(str, instead))
-    removing = put("hook.remove()", "below", body.place(reads[-1])) if reads else ""
+    if reads:
+        where = f" instead of `{text}.grad` on {lines_at(each.lineno for each in reads)}{''.join(map(str, instead))}"
+        removing = str(put("hook.remove()", "below", body.place(reads[-1])))
     hook = f"hook = {name}.register_forward_hook(lambda m, i, out: rows.append(out) or out.retain_grad())"
     at, both = body.place(statement), f"rows = []\n{hook}"
+    begin = f"Instead of line {statement.lineno}, write{write(at, both)}"
     if plain := without_request(body, statement):
-        begin = f"O{on_line(at, plain)[1:]}, and below it{put(both, 'below', at)}"
-    else:
-        begin = f"Instead of line {statement.lineno}, write{write(at, both)}"
+        begin = f"{sentence(on_line(at, plain))}, and below it{put(both, 'below', at)}"
     return (
         f"{text} holds indices, which have no gradient: differentiate what {name} looks up. {begin} `rows = []` and "
         f"`{hook}`; after backward(), read `rows[0].grad.norm(dim=-1)`{where}, and call hook.remove(){removing}."
@@ -211,8 +195,3 @@ def without_request(body: Body, statement: ast.stmt) -> str:
         if method == "requires_grad_" and receiver is not None:
             return rewritten(body, statement, {call: body.text(receiver)})
     return ""
-
-
-def _is_parameter(level: Level) -> bool:
-    calls = calls_in(level.statement)
-    return any(callee(call)[1] == "Parameter" for call in calls)

@@ -19,7 +19,7 @@ from backsight.diagnosis.wording import a_kind, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.source import Place, assignments, only, read_at
-from backsight.source.bindings import bound, target_names, uses
+from backsight.source.bindings import bound, names_read, target_names, uses
 from backsight.source.body import LOOPS, callee, calls_in, dotted, expressions, is_shared, keyword, statements
 from backsight.source.changes import changed_memory, changed_names
 from backsight.source.edits import OR, lines_of, on_line, put, without_marks, wrap, write
@@ -370,8 +370,7 @@ def _computation(found: Written, others: Sequence[Place]) -> Case:
 
 
 def _is_lost(found: Written) -> bool:
-    """Whether a new tensor in place of a weight would be gone: outside of a forward, a loop names the weight, and
-    nothing reads that name below."""
+    """Whether a new tensor for a weight would be gone: a loop outside of a forward names it, and nothing reads it."""
     line = found.level.line
     loops = [each for each in _statements(found) if isinstance(each, ast.For) and covers(each, line)]
     named = any(found.name in target_names(each.target) for each in loops)
@@ -413,8 +412,7 @@ def _parts(statement: ast.stmt) -> Iterator[ast.expr]:
 
 
 def _model_of(found: Written) -> str:
-    """The module beside the statement that computes with this very parameter, and is called: a list of new tensors
-    would not reach it."""
+    """The module that is called beside the statement and has this very parameter: a list would not reach it."""
     for name in sorted({dotted(node.func) or "" for each in _statements(found) for node in calls_in(each)}):
         value = found.level.value(name)
         if is_module(value) and any(each is _leaf(found) for each in parameters_in(value)):
@@ -470,7 +468,7 @@ def _reads_gradient(found: Written) -> bool:
     statement, body = found.statement, found.level.body
     if statement is None or body is None:
         return False
-    read = {use.name for use in uses(statement) if not use.binds}
+    read = names_read(statement)
     made = (place for name in read for place in assignments(body, name, before=statement.lineno))
     return _reads_own_gradient(found) or any(".grad" in place.text for place in made)
 

@@ -13,7 +13,7 @@ from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.evidence.conversion import Conversion, Kind, closure_given, conversion, gradients_in
 from backsight.diagnosis.evidence.gradients import gradient_read
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import a_kind, shown
+from backsight.diagnosis.wording import a_kind, if_known, shown
 from backsight.naming.plain import class_dict, class_name, namespace
 from backsight.source import Place, assignments, loop_facts, only, read_at
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
@@ -32,6 +32,7 @@ _CLOSED = r"float\(\) argument must be .*, not '(?P<closed>NoneType)'"
 """What an optimizer raises whose closure has returned None."""
 _SCALED = r"outputs must be a Tensor or an iterable of Tensors"
 _NUMBERS = re.compile(r"(?:float|int|bool|complex|numpy\.\w+|ndarray)")
+_CALL = re.compile(r"[^=]+\.backward\(\)")
 _CONTAINERS = ("tuple", "list", "dict", "OrderedDict", "defaultdict")
 _CALLABLES = ("function", "method", "builtin_function_or_method")
 
@@ -175,10 +176,9 @@ def _converted(lost: Lost, made: Conversion | None) -> Finding:
             f"Skip it, because it trains nothing: {on_line(lost.level.place, skipped)}.",
             source=written,
         )
-    lines = (shown(made.place, f"{made.does}."), asked) if made else (asked,)
     return explanation(
         _title(lost, made),
-        lines,
+        (shown(made.place, f"{made.does}.") if made else None, asked),
         _fix(lost, made),
         source=made.place if made else lost.failure.source,
         exact=made is not None and made.sure,
@@ -188,20 +188,16 @@ def _converted(lost: Lost, made: Conversion | None) -> Finding:
 def _written_out(lost: Lost) -> Place | None:
     """The only `return 0.0` of a function that returns a loss on its other path, and that a running function calls."""
     value, found = lost.value, list[Place]()
-    called = {
-        callee(call)[1]
-        for level in lost.failure.users
-        for each in (statements(level.body.node) if level.body else ())
-        for call in calls_in(each)
-    }
-    for body in (body for file in user_files(lost.failure) for body in functions(file)):
+    running = (each for level in lost.failure.users if level.body for each in statements(level.body.node))
+    called = {callee(call)[1] for each in running for call in calls_in(each)}
+    for body in (body for file in user_files(lost.failure) for body in functions(file) if body.name in called):
         returned = [each for each in statements(body.node) if isinstance(each, ast.Return) and each.value is not None]
-        plain = [each for each in returned if isinstance(each.value, ast.Constant)]
-        if body.name in called and len(plain) < len(returned):
-            for each in plain:
-                number = each.value.value if isinstance(each.value, ast.Constant) else None
-                if type(number) in (int, float) and type(number) is type(value) and number == value:
-                    found.append(body.place(each))
+        numbers = {each: each.value.value for each in returned if isinstance(each.value, ast.Constant)}
+        if len(numbers) < len(returned):
+            plain = [each for each, number in numbers.items() if type(number) in (int, float)]
+            found += [
+                body.place(each) for each in plain if type(value) is type(numbers[each]) and value == numbers[each]
+            ]
     return only(found)
 
 
@@ -222,27 +218,19 @@ def _fix(lost: Lost, made: Conversion | None) -> str:
         return _plain_fix(lost)
     if lost.kind == "none":
         return _fix_of_none(lost, made)
-    tensor = _still_there(lost, made)
-    if tensor:
+    if tensor := _still_there(lost, made):
         line = _instead(lost, f"{tensor}.backward()")
         return f"Call backward() on the tensor: {line.removeprefix('call ')}. {lost.name} is a number for logging."
     if made.call is None or made.operand is None:
         lines = in_pytorch(made.section.body, made.place.line, "") if "outside PyTorch" in made.does else ""
-        if lines:
-            return f"Compute {lost.name} with PyTorch operations, which record the graph: {lines}."
-        return (
-            f"Compute {lost.name} with PyTorch operations, which record the graph; convert a detached copy for logging."
-        )
-    mended = without(made)
-    log = " Convert to a number for logging after backward()."
+        how = f": {lines}" if lines else "; convert a detached copy for logging"
+        return f"Compute {lost.name} with PyTorch operations, which record the graph{how}."
+    mended, log = without(made), " Convert to a number for logging after backward()."
     off = disabled_at(made.section.body, made.place.line)
     if off is not None and off.is_decorator:
         log = f" Also remove @{off.text} from {off.function}{remove(off.place)}: its result needs a graph.{log}"
-    return (
-        f"Keep the tensor: {mended}{kept(made, mended)}.{log}"
-        if mended
-        else f"Keep the tensor on line {made.place.line}.{log}"
-    )
+    how = f": {mended}{kept(made, mended)}" if mended else f" on line {made.place.line}"
+    return f"Keep the tensor{how}.{log}"
 
 
 def _instead(lost: Lost, call: str) -> str:
@@ -254,8 +242,8 @@ def _instead(lost: Lost, call: str) -> str:
 def _alone(lost: Lost) -> Place | None:
     """The failing statement, where that is no more than a call of backward."""
     level = lost.failure.user
-    alone = level is not None and level.statement is not None and re.fullmatch(r"[^=]+\.backward\(\)", level.place.text)
-    return level.place if level is not None and alone else None
+    is_call = level is not None and level.statement is not None and _CALL.fullmatch(level.place.text)
+    return level.place if level is not None and is_call else None
 
 
 def _plain_fix(lost: Lost) -> str:
@@ -378,20 +366,20 @@ def _of_closure(failure: Failure) -> Finding:
 
 def _inside(lost: Lost, fields: list[tuple[str, torch.Tensor]]) -> Finding:
     """The loss is in it: of a tuple, a dict, the output of a model."""
-    made = lost.made()
-    meant = _meant(fields)
-    where = f" that {made.function}() returns" if made and made.function else ""
+    made, meant, body = lost.made(), _meant(fields), lost.level.body
+    what = f"{lost.name} is {a_kind(lost.type)}{f' that {made.function}() returns' if made and made.function else ''}"
+    title = f"{what}, but backward() must start from one tensor."
     if meant is not None:
-        title = f"{lost.name} is {a_kind(lost.type)}{where}; the loss is inside: {lost.name}{meant[0]}."
-    else:
-        title = f"{lost.name} is {a_kind(lost.type)}{where}, but backward() must start from one tensor."
-    lines = [shown(made.place, f"{made.does}.")] if made and not made.returns_none else []
-    if made and made.function and made.definition:
-        taken = lost.level.body.place(made.definition.spot.node) if lost.level.body else made.place
-        lines += [shown(taken, f"assigns all of it to {lost.name}.")] if made.definition.spot.node is not None else []
+        title = f"{what}; the loss is inside: {lost.name}{meant[0]}."
+    node = made.definition.spot.node if made and made.function and made.definition else None
+    taken = body.place(node) if body is not None and node is not None else None
     return explanation(
         title,
-        (*lines, shown(lost.level.place, _asks(lost))),
+        (
+            shown(made.place, f"{made.does}.") if made and not made.returns_none else None,
+            if_known(taken, f"assigns all of it to {lost.name}."),
+            shown(lost.level.place, _asks(lost)),
+        ),
         _taken_out(lost, made, fields, meant),
         source=made.place if made and not made.returns_none else lost.failure.source,
         exact=made is None or made.sure,

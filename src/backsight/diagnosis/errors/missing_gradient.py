@@ -10,22 +10,22 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.errors.gradient_of_result import below, of_result
 from backsight.diagnosis.errors.gradient_returned import gradient_returned, returned_none
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.errors.warned import below, of_result
 from backsight.diagnosis.evidence.gradients import Read, gone_through, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
 from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
 from backsight.diagnosis.evidence.over_nothing import over_nothing
 from backsight.diagnosis.evidence.values_alone import values_alone
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown, tensor_of
+from backsight.diagnosis.wording import if_known, listed, shown, tensor_of
 from backsight.findings.evidence import Fact, as_read, evidence_of
 from backsight.snapshot import survey
 from backsight.source import Body, Place, backward_calls, backward_roots
-from backsight.source.bindings import spots, target_names
+from backsight.source.bindings import arms_of, spots, target_names
 from backsight.source.body import LOOPS, callee, calls_in, dotted, expressions, functions, statements
-from backsight.source.edits import OR, move, on_line, write
+from backsight.source.edits import OR, move, on_line
 from backsight.source.rewriting import rewritten
 from backsight.story.cuts import met_in
 from backsight.story.failure import Failure, failure_of
@@ -94,7 +94,7 @@ def _below(failure: Failure, zeroed: Place) -> str:
     for level in failure.users:
         inside = level.body is not None and any(each.lineno == zeroed.line for each in statements(level.body.node))
         if inside and level.body is not None and zeroed.file == level.place.file and zeroed.line < level.place.line:
-            arms = next((each.arms for each in spots(level.body.node) if each.node is level.statement), ())
+            arms = arms_of(level.body, level.statement)
             around = next((arm for arm, _ in arms if arm.lineno > zeroed.line), None)
             words, edit = f"line {level.place.line}", move(zeroed, "below", level.place)
             if around is not None:
@@ -105,12 +105,13 @@ def _below(failure: Failure, zeroed: Place) -> str:
 
 
 def _not_asked(read: Read) -> Finding:
-    origin = made(read)
-    shape = tensor_of(shape_of(read.tensor))
-    lines = [shown(origin.place, f"creates {read.name}, {shape}, without requires_grad=True.")] if origin else []
+    origin, shape = made(read), tensor_of(shape_of(read.tensor))
     return explanation(
         f"{read.name}.grad is None: {read.name} does not require grad.",
-        (*lines, _reading(read)),
+        (
+            shown(origin.place, f"creates {read.name}, {shape}, without requires_grad=True.") if origin else None,
+            _reading(read),
+        ),
         f"Call {read.name}.requires_grad_() before computing anything from it{below(origin, 'requires_grad_')}; "
         "backward() then sets its .grad.",
         source=origin.place if origin else read.place,
@@ -121,43 +122,35 @@ def _untimely(failure: Failure, read: Read) -> Finding | None:
     """The gradient was set to None after the backward, or is read before it."""
     if _have_some(_siblings(failure, read)):
         return None
-    call = _last_call(failure)
-    watch = current()
+    place, name, later = _last_call(failure) or (None, "", None)
+    watch, reading = current(), _reading(read)
     unseen = watch is not None and watch.level != "calls" and not watch.backwards
-    if call is None and not unseen:
-        return None
-    place, name, later = call or (None, "backward", None)
+    if later is None and not unseen:
+        if place is None or name == "backward":
+            return None
+        return explanation(
+            f"{read.name}.grad is None: zero_grad() set it to None.",
+            (shown(place, "sets the gradients to None, its default."), reading),
+            f"Read the gradients between backward() and zero_grad(){_below(failure, place)}. "
+            "zero_grad(set_to_none=False) won't help: it leaves zeros.",
+            source=place,
+        )
     if name == "backward" and not unseen:
         return None
-    reading = _reading(read)
-    if later is not None or unseen:
-        when = [shown(later, "would set it, but runs later.")] if later is not None else []
-        before = f"{read.name}.grad is None: it is read before backward() sets it."
-        runs = backward_calls(failure.user.body) if failure.user is not None and later is None else ()
-        later = next((each for each in runs if each.position > read.place.position), later)
-        after = f"line {later.line}" if later is not None else "backward()"
-        moved, edit = _block(read, later) if later and later.file == read.place.file else ("the line", "")
-        return explanation(
-            before,
-            (reading, *when),
-            f"Read it after {after}, where backward() runs: move {moved} below {after}{edit}."
-            if later is not None
-            else "Read it after backward(): move the line below that.",
-            source=read.place,
-        )
-    assert place is not None
-    return explanation(
-        f"{read.name}.grad is None: zero_grad() set it to None.",
-        (shown(place, "sets the gradients to None, its default."), reading),
-        f"Read the gradients between backward() and zero_grad(){_below(failure, place)}. zero_grad(set_to_none=False) "
-        "won't help: it leaves zeros.",
-        source=place,
-    )
+    when = if_known(later, "would set it, but runs later.")
+    runs = backward_calls(failure.user.body) if failure.user is not None and later is None else ()
+    later = next((each for each in runs if each.position > read.place.position), later)
+    fix = "Read it after backward(): move the line below that."
+    if later is not None:
+        after = f"line {later.line}"
+        moved, edit = _block(read, later) if later.file == read.place.file else ("the line", "")
+        fix = f"Read it after {after}, where backward() runs: move {moved} below {after}{edit}."
+    before = f"{read.name}.grad is None: it is read before backward() sets it."
+    return explanation(before, (reading, when), fix, source=read.place)
 
 
 def _block(read: Read, later: Place) -> tuple[str, str]:
-    """The statement that reads the gradient, with the blocks around it that have ended before another statement; and
-    the edit that moves it there."""
+    """The statement that reads the gradient, with the blocks around it that end before another; and the edit."""
     body, place = read.level.body, read.place
     arms = next((each.arms for each in spots(body.node) if body.place(each.node) == place), ()) if body else ()
     for arm, _ in arms:
@@ -191,48 +184,44 @@ def _named(body: Body, method: str) -> Iterator[tuple[Place, str]]:
 
 def _unreached(failure: Failure, read: Read) -> Finding:
     """The loss was not computed from it."""
-    others = _have_some(_siblings(failure, read))
-    bare = [read.tensor, *(each for each in _siblings(failure, read) if gradient_of(each) is None)]
+    siblings, turns = _siblings(failure, read), _take_turns(failure)
+    others = _have_some(siblings)
+    bare = [read.tensor, *(each for each in siblings if gradient_of(each) is None)]
     nothing = over_nothing(failure, bare)
     reason = nothing[1] if nothing else detached(failure, bare)
-    reason = reason and _for_one_of_several(failure, read, reason)
+    if reason is not None and turns:  # other losses may reach it: then it need not be a mistake
+        fix = f"{_skipping(read)} {OR}If this loss should train {read.name}: {reason.fix[:1].lower()}{reason.fix[1:]}"
+        reason = replace(reason, place=read.place, fix=fix)
     reason = reason or _in_module(failure, read) or (None if others else _of_other_leaves(failure, read))
-    known = " Other parameters have one." if others else ""
     out = _left_out(failure, read) if others and reason is None else None
     exact = others or (reason is not None and (reason.held or _was_seen(failure, read, reason)))
-    evidence = reason.evidence if reason else out.evidence(read.name) if out else ()
     exact = exact and (out is None or out.sure)
+    evidence = reason.evidence if reason else out.evidence(read.name) if out else ()
+    known = " Other parameters have one." if others else ""
     since = " since the last zero_grad()" if others and _is_zeroed(failure) else ""
+    if reason and reason.sometimes:  # a part of a model that runs only under a condition
+        part = read.name.rpartition(".")[0] or read.name
+        fix = f"{_skipping(read)} If the loss should train {part}, let it run in every step."
+    elif reason:
+        fix = reason.fix
+    elif out:
+        fix = f"{_skipping(read)} {OR}Or include that term in every step."
+    elif turns:
+        fix = f"{_skipping(read)} If this loss should train {read.name}, compute it from {read.name}."
+    else:
+        fix = (
+            f"Make the loss depend on the current {read.name}: replace it, or set its requires_grad, before the "
+            f"forward pass. {OR}Or skip parameters without a gradient: `if {read.text}.grad is not None`."
+        )
     return explanation(
         f"{read.name}.grad is None: no backward() has reached {read.name}{since}.",
         (
             *(evidence if exact else as_read(evidence)),
             shown(read.place, f"reads {read.text}.grad, which is None.{known}"),
         ),
-        _skipping_part(read)
-        if reason and reason.sometimes
-        else reason.fix
-        if reason
-        else f"{_skipping(read)} {OR}Or include that term in every step."
-        if out
-        else f"{_skipping(read)} If this loss should train {read.name}, compute it from {read.name}."
-        if _take_turns(failure)
-        else (
-            f"Make the loss depend on the current {read.name}: replace it, or set its requires_grad, before the "
-            f"forward pass. {OR}Or skip parameters without a gradient: `if {read.text}.grad is not None`."
-        ),
+        fix,
         source=reason.place if reason else out.condition if out else read.place,
         exact=exact,
-    )
-
-
-def _for_one_of_several(failure: Failure, read: Read, reason: Reason) -> Reason:
-    """A reason why one loss does not reach a tensor; where other losses may do so, it need not be a mistake."""
-    if not _take_turns(failure):
-        return reason
-    mended = reason.fix[:1].lower() + reason.fix[1:]
-    return replace(
-        reason, place=read.place, fix=f"{_skipping(read)} {OR}If this loss should train {read.name}: {mended}"
     )
 
 
@@ -244,11 +233,7 @@ def _take_turns(failure: Failure) -> bool:
 
 def _skipping(read: Read) -> str:
     new = _skipped(read)
-    how = (
-        f"on line {read.level.line}, write `{new}`{write(read.level.place, new)}"
-        if new
-        else f"`if {read.text}.grad is not None`"
-    )
+    how = on_line(read.level.place, new) if new else f"`if {read.text}.grad is not None`"
     return f"Skip parameters without a gradient: {how}."
 
 
@@ -265,12 +250,6 @@ def _skipped(read: Read) -> str:
     alone = body.lines[statement.lineno - 1].strip() == body.text(statement)
     simple = isinstance(statement, ast.AugAssign | ast.Expr) and alone
     return f"if {condition}: {body.text(statement)}" if simple else ""
-
-
-def _skipping_part(read: Read) -> str:
-    """What to do about a part of a model that runs only under a condition."""
-    part = read.name.rpartition(".")[0]
-    return f"{_skipping(read)} If the loss should train {part or read.name}, let it run in every step."
 
 
 def _left_out(failure: Failure, read: Read) -> LeftOut | None:

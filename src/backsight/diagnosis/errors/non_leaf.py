@@ -21,7 +21,7 @@ from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, backward_roots, only
 from backsight.source.ancestry import ancestors
 from backsight.source.body import calls_in, dotted, expressions, functions, read_at, statements
-from backsight.source.edits import OR, on_line, put, without_marks
+from backsight.source.edits import OR, on_line, put, sentence, without_marks
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
@@ -69,39 +69,33 @@ def non_leaf_in_optimizer(failure: Failure, match: re.Match[str]) -> Finding:
     refused = [_refused(failure, tensor, name) for tensor, name in zip(tensors[:MOST], names, strict=False)]
     if len(tensors) == 1 and (weight := parametrized(failure, refused[0].leaves)) is not None:
         return _parametrized(failure, weight)
-    first = next((each.made for each in refused if each.made), None)
+    what = f"A {described(tensors[0])}" if tensors else "A tensor"
+    title = f"{what} passed to the optimizer is not a leaf; an optimizer can only train leaves."
+    if known := [name for name in names if name]:
+        many = "is a non-leaf tensor" if len(known) == 1 else "are non-leaf tensors"
+        title = f"{listed(known, MOST)} {many}, and an optimizer can only train leaves."
     return explanation(
-        _title(tensors, [name for name in names if name]),
+        title,
         _evidence(failure, refused, len(tensors) - len(refused)),
         _of_buffers(failure, tensors, names) or _fix(failure, refused),
-        source=first or failure.source,
+        source=next((each.made for each in refused if each.made), None) or failure.source,
         exact=bool(refused),
     )
 
 
 def _parametrized(failure: Failure, weight: Parametrized) -> Finding:
     """The weight of a module is computed whenever it is read."""
-    reading = weight.read[0].place(weight.read[1]) if weight.read else None
-    leaves, alone = listed(weight.leaves), len(weight.leaves) == 1
-    made = f"a new tensor from {leaves}."
+    reading, leaves = weight.read[0].place(weight.read[1]) if weight.read else None, listed(weight.leaves)
+    made, those = f"a new tensor from {leaves}.", "that leaf" if len(weight.leaves) == 1 else "those leaves"
     return explanation(
         f"{weight.name} is a non-leaf tensor, and an optimizer can only train leaves.",
         (
             shown(reading, f"reads it, and so computes {made}") if reading else f"To read it computes {made}",
             *failing(failure, "accepts only leaves: tensors that are not computed from others."),
         ),
-        f"{weight.fix or f'Pass {leaves} to the optimizer instead'}: {weight.name} is computed from "
-        f"{'that leaf' if alone else 'those leaves'}.",
+        f"{weight.fix or f'Pass {leaves} to the optimizer instead'}: {weight.name} is computed from {those}.",
         source=reading or failure.source,
     )
-
-
-def _title(tensors: list[torch.Tensor], names: list[str]) -> str:
-    if not names:
-        what = f"A {described(tensors[0])}" if tensors else "A tensor"
-        return f"{what} passed to the optimizer is not a leaf; an optimizer can only train leaves."
-    many = "is a non-leaf tensor" if len(names) == 1 else "are non-leaf tensors"
-    return f"{listed(names, MOST)} {many}, and an optimizer can only train leaves."
 
 
 def _refused_tensors(failure: Failure) -> list[torch.Tensor]:
@@ -169,12 +163,9 @@ def _of_buffers(failure: Failure, tensors: list[torch.Tensor], names: list[str])
 
 
 def _fix(failure: Failure, refused: list[Refused]) -> str:
-    rewritten = [each for each in refused if each.rewritten]
-    if rewritten:
-        written = {each.made: on_line(each.made, each.rewritten or "") for each in rewritten if each.made}
+    if written := {each.made: on_line(each.made, each.rewritten) for each in refused if each.rewritten and each.made}:
         others = [each.name for each in refused if not each.rewritten and each.name]
-        also = f"; do the same for {listed(others, MOST)}" if others else ""
-        how = listed([*written.values()], MOST)
+        also, how = f"; do the same for {listed(others, MOST)}" if others else "", listed([*written.values()], MOST)
         return f"Compute first and set requires_grad last: {without_marks(how) if also else how}{also}."
     leaves = next((each.leaves for each in refused if each.leaves), [])
     owner = next((leaf.owner for each in refused for leaf in each.graph.leaves if leaf.owner), None)
@@ -189,17 +180,15 @@ def _fix(failure: Failure, refused: list[Refused]) -> str:
         held = dict.fromkeys(apart(each.name)[0] for each in refused)
         what = (refused[0].name if len(refused) == 1 else listed([*held], MOST)) or "the rest"
         every = list(dict.fromkeys(name for each in refused for name in each.leaves))
-        one = len(every) == 1
-        return (
-            f"Pass the {'leaf itself' if one else 'leaves themselves'}, {listed(every, 3)}, to the optimizer, and "
-            f"compute {what} from {'it' if one else 'them'} in every step."
-        )
+        itself, them = ("leaf itself", "it") if len(every) == 1 else ("leaves themselves", "them")
+        return f"Pass the {itself}, {listed(every, 3)}, to the optimizer, and compute {what} from {them} in every step."
     name = next((each.name for each in refused if each.name), "x")
-    leaf = f"{name} = {name}.detach().requires_grad_()"
+    leaf = how = f"{name} = {name}.detach().requires_grad_()"
     last = next((each.made for each in refused if each.made and each.name == name), None)
-    at = failure.user.place if failure.user and failure.user.value(name) is refused[0].tensor else None
-    how = f"put `{leaf}` below line {last.line}{put(leaf, 'below', last)}" if last else leaf
-    how += str(put(leaf, "above", at)) if at and not last else ""
+    if last:
+        how = f"put `{leaf}` below line {last.line}{put(leaf, 'below', last)}"
+    elif refused and failure.user and failure.user.value(name) is refused[0].tensor:
+        how += str(put(leaf, "above", failure.user.place))
     return f"Make it a leaf after the last computation: {how}, {OR}or nn.Parameter({name}.detach())."
 
 
@@ -243,7 +232,7 @@ class Parametrized:
         body, statement, node = self.read
         leaf = self.leaves[0][len(self.owner) :]
         line = rewritten(body, statement, {node: f"{(dotted(node) or '').removesuffix(f'.{self.attribute}')}{leaf}"})
-        return f"O{on_line(body.place(statement), line)[1:]}" if line else ""
+        return sentence(on_line(body.place(statement), line))
 
     @property
     def _tail(self) -> str:

@@ -23,7 +23,6 @@ from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, if_known, listed, shown, sure_if
 from backsight.findings.evidence import Fact
-from backsight.naming import search
 from backsight.naming.plain import class_name
 from backsight.snapshot import groups
 from backsight.source import Body, Place, calls_of, statements_of
@@ -33,7 +32,8 @@ from backsight.source.edits import OR, Edit, change, on_line, write
 from backsight.source.imports import meaning
 from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.story.files import user_files
-from backsight.story.memory import gradient_of, is_module, is_tensor
+from backsight.story.holders import found_around
+from backsight.story.memory import gradient_of, is_tensor
 from backsight.tape import registered
 from backsight.text import as_code
 
@@ -189,6 +189,10 @@ class _Asked:
             return rewritten(self.body, self.statement, changes)
         return rewritten_line(self.body, self.value, new)
 
+    @property
+    def asking(self) -> Fact:
+        return shown(self.place, f"asks for a sparse gradient ({self.name}={self.body.text(self.value)}).")
+
     def edit(self, new: str) -> Edit:
         """The statement, or the line of it, written as `with_value` has it."""
         is_part = self.place.line != self.statement.lineno
@@ -231,60 +235,49 @@ def _sparse(case: _Case) -> Finding | None:
     sparse = case.with_gradient(sparse=True)
     if not sparse:
         return None
-    names, paths = case.named(sparse), case.paths(sparse)
-    every = list(_asked(case, *_ASKING))
-    parts = {part for path in paths for part in path.split(".")}
-    known = [each for each in every if each.targets & parts] or every
-    every, known = known, list({each.statement: each for each in known}.values())
-    has = "has a sparse gradient" if len(names) == 1 else "have sparse gradients"
-    dense = "write " + listed(
-        [f"`{each.with_value('False', *every)}` on line {each.place.line}" for each in known], _MOST
+    names, paths, message = case.named(sparse), case.paths(sparse), case.found.failure.message
+    every, parts = list(_asked(case, *_ASKING)), {part for path in paths for part in path.split(".")}
+    every = [each for each in every if each.targets & parts] or every
+    known = list({each.statement: each for each in every}.values())
+    dense, given, evidence = _densely(known, every), _list_of(paths), [each.asking for each in known[:_MOST]]
+    has, them, their = (
+        ("has a sparse gradient", "it", "its") if len(names) == 1 else ("have sparse gradients", "them", "their")
     )
-    where = listed([*map(str, dict.fromkeys(each.place.line for each in known))], 9)
-    if not known:
-        dense = "make what looks it up with sparse=False"
-    elif len(known) > 3 or not all(each.with_value("False") for each in known):
-        dense = f"write {known[0].name}=False on lines {where}"
-    dense += _densely(known, every)
-    given = _list_of(paths)
-    one = "it an optimizer of its" if len(names) == 1 else "them an optimizer of their"
+    what = "does not take sparse gradients"
     own = f"torch.optim.SparseAdam({given})" if given else "torch.optim.SparseAdam"
-    fix = (
-        f"Ask for dense gradients: {dense}. {OR}Or, if the tables are so large that sparse updates pay off, give {one} "
-        f"own, {own}, leave {'it' if len(names) == 1 else 'them'} out of this one, and call zero_grad() and step() on "
-        "both."
+    optimizer = f"an optimizer of {their} own, {own}, leave {them} out of this one"
+    other = (
+        f"if the tables are so large that sparse updates pay off, give {them} {optimizer}, and call zero_grad() and "
+        "step() on both"
     )
     if case.optimizer is None:
-        fix = (
-            f"Ask for dense gradients: {dense}. {OR}Or clip the others alone, and leave out what has p.grad.is_sparse."
-        )
-    message, what = case.found.failure.message, "does not take sparse gradients"
-    asking = [shown(each.place, f"asks for a sparse gradient ({each.name}={_text(each)}).") for each in known]
-    evidence: list[Fact] = [*asking[:_MOST]]
-    source = known[0].place if known else None
+        other = "clip the others alone, and leave out what has p.grad.is_sparse"
+    fix = f"Ask for dense gradients: {dense}. {OR}Or{', ' if case.optimizer else ' '}{other}."
     if _FUSED.search(message):
         fused = next(iter(_asked(case, "fused")), None)
-        how = f"write `{fused.with_value('False')}` on line {fused.place.line}" if fused else "make it with fused=False"
-        how += str(fused.edit(new)) if fused and (new := fused.with_value("False")) else ""
+        new = fused.with_value("False") if fused else ""
+        how = f"write `{new}` on line {fused.place.line}" if fused else "make it with fused=False"
+        how += str(fused.edit(new)) if fused and new else ""
         what = "does not take sparse gradients with fused=True"
         fix = f"Leave the fused kernel out: {how}. {OR}Or {dense}."
     elif "weight_decay" in message or "add(sparse" in message:
-        decaying = _decaying(case)
-        says = "sets the weight decay, which would make a sparse gradient dense."
+        decaying, says = _decaying(case), "sets the weight decay, which would make a sparse gradient dense."
         evidence += [shown(each.place, says) for each in decaying]
         what = "cannot apply weight_decay to sparse gradients"
         fix = f"{_no_decay(case, decaying, given)} {OR}Or ask for dense gradients: {dense}."
-    return case.told(f"{case.name} {what}, and {listed(names, _MOST)} {has}.", evidence, fix, source)
+    title = f"{case.name} {what}, and {listed(names, _MOST)} {has}."
+    return case.told(title, evidence, fix, known[0].place if known else None)
 
 
 def _densely(known: Sequence[_Asked], every: Sequence[_Asked]) -> str:
-    """Each statement that asks for a sparse gradient, asking for a dense one; none, if one is too long to write."""
+    """How each statement that asks for a sparse gradient asks for a dense one; with edits, if none is too long."""
     new = {each: each.with_value("False", *every) for each in known}
-    return "".join(str(each.edit(line)) for each, line in new.items()) if all(new.values()) else ""
-
-
-def _text(asked: _Asked) -> str:
-    return asked.body.text(asked.value)
+    if not known:
+        return "make what looks it up with sparse=False"
+    how = f"write {known[0].name}=False on lines {listed([*map(str, dict.fromkeys(e.place.line for e in known))], 9)}"
+    if len(known) <= 3 and all(new.values()):
+        how = f"write {listed([f'`{line}` on line {each.place.line}' for each, line in new.items()], _MOST)}"
+    return how + ("".join(str(each.edit(line)) for each, line in new.items()) if all(new.values()) else "")
 
 
 def _list_of(paths: list[str]) -> str:
@@ -362,13 +355,13 @@ def _as_adam(case: _Case) -> str:
 
 def _has_tables(case: _Case) -> bool:
     """Whether the program has an embedding, which may be looked up sparsely."""
-    found = search((), frames=case.found.failure.frames, collect=(torch.nn.Module,)).found
+    found = found_around(case.found.failure.frames, torch.nn.Module)
     return any(isinstance(each, torch.nn.Embedding | torch.nn.EmbeddingBag) for each, _ in found)
 
 
 def _looked_up_sparsely(case: _Case) -> Iterator[torch.Tensor]:
     """The weights of embeddings that ask for sparse gradients."""
-    for module, _ in search((), frames=case.found.failure.frames, collect=(torch.nn.Module,)).found:
+    for module, _ in found_around(case.found.failure.frames, torch.nn.Module):
         if isinstance(module, torch.nn.Embedding | torch.nn.EmbeddingBag) and module.__dict__.get("sparse") is True:
             yield from (each for each in registered(module, "_parameters").values() if is_tensor(each))
 
@@ -397,8 +390,8 @@ def _used_otherwise(case: _Case, dense: list[torch.Tensor], table: torch.Tensor,
 
 def _paths_of(case: _Case, tensor: torch.Tensor) -> list[str]:
     """All that the modules of the program call a parameter."""
-    found = search((), frames=case.found.failure.frames, collect=(torch.nn.Module,)).found
-    owners = ((name.path, registered(each, "_parameters")) for each, name in found if is_module(each))
+    found = found_around(case.found.failure.frames, torch.nn.Module)
+    owners = ((path, registered(each, "_parameters")) for each, path in found)
     return [f"{path}.{key}" for path, own in owners for key, held in own.items() if held is tensor]
 
 

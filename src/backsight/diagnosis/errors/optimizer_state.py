@@ -22,7 +22,6 @@ from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, if_known, listed, shaped, shown, sure_if
 from backsight.findings.evidence import Fact
-from backsight.naming import search
 from backsight.naming.plain import class_name, is_class, namespace
 from backsight.snapshot import groups
 from backsight.source import Place, calls_of, only, read_at, statements_of
@@ -35,6 +34,7 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.files import calls_in_files, user_files
 from backsight.story.fixes import removed
+from backsight.story.holders import found_around
 from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
 from backsight.tape import modules_in, registered
 from backsight.text import as_code
@@ -86,8 +86,8 @@ class _Case:
         """The largest model that has the parameters of the optimizer: its name and all of its parameters by path, in
         the order of `parameters()`."""
         mine = {id(each) for each in self.held}
-        found = search((), frames=self.found.failure.frames, collect=(torch.nn.Module,)).found
-        models = [(name.path, _parameters(each, name.path)) for each, name in found if is_module(each)]
+        found = found_around(self.found.failure.frames, torch.nn.Module)
+        models = [(path, _parameters(each, path)) for each, path in found]
         around = [each for each in models if mine <= {id(one) for one in each[1].values()}]
         return max(around, key=lambda each: len(each[1]), default=("", {}))
 

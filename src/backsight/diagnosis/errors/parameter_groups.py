@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -14,17 +14,19 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.naming.plain import class_dict, mro
+from backsight.naming.plain import class_dict, is_class, mro
 from backsight.naming.roots import is_library, is_user_class
 from backsight.snapshot import groups
-from backsight.source import Place, function_at, only, statements_of
+from backsight.source import Body, Place, function_at, only, statements_of
 from backsight.source.bindings import assigned, spots
-from backsight.source.body import callee, calls_in, dotted, expressions, is_text, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, is_compound, is_text, statements
 from backsight.source.definitions import definitions
-from backsight.source.edits import alternatives, on_line, put, without_marks
+from backsight.source.edits import alternatives, on_line, put, without_marks, write
 from backsight.source.rewriting import rewritten
+from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, follow
-from backsight.story.files import user_files
+from backsight.story.files import calls_in_files, user_files
+from backsight.story.holders import found_around
 from backsight.story.memory import is_tensor
 from backsight.text import as_code
 
@@ -100,8 +102,7 @@ def tied(found: Refusal) -> Iterator[Place]:
 
 
 def _displayed(found: Refusal, first: int, second: int, out_of: int, written: str) -> tuple[list[Fact], str]:
-    """Where two groups of the only list of groups that the program writes out are filled, and how to leave
-    out of one what the other has."""
+    """Where two groups of the program's only written list of groups are filled, and how one leaves out the other's."""
     every = [
         (body, statement, [_params(each) for each in node.elts])
         for body, statement in statements_of(*user_files(found.failure))
@@ -198,10 +199,10 @@ def _with(level: Level, statement: ast.stmt | None, name: str, new: str) -> str:
 
 def _by_property(found: Refusal, parameters: Sequence[torch.Tensor]) -> Iterator[Fact]:
     """The properties of the program's modules that give such a parameter of another module, read and never run."""
-    for module, name in search((), frames=found.failure.frames, collect=(torch.nn.Module,)).found:
+    for module, path in found_around(found.failure.frames, torch.nn.Module):
         for attribute, place, value in _given(module):
             if any(value is each for each in parameters):
-                yield shown(place, f"gives the same parameter as {as_code(name.path)}.{attribute}.")
+                yield shown(place, f"gives the same parameter as {as_code(path)}.{attribute}.")
 
 
 def _given(module: object) -> Iterator[tuple[str, Place, object]]:
@@ -215,3 +216,100 @@ def _given(module: object) -> Iterator[tuple[str, Place, object]]:
                 owner, *path = (dotted(each.value) or "").split(".") if isinstance(each, ast.Return) else [""]
                 if owner == "self" and path and body is not None:
                     yield name, body.place(each), follow(module, path)
+
+
+# An optimizer is given parameters with their names and others without: which statement gives the pairs.
+
+
+_MIXED = "should be with/without names"
+_WHOLE = frozenset({"list", "tuple", "chain", "extend", "add_param_group"})
+"""The calls that take a list of parameters as it is, besides that of the optimizer."""
+
+
+class _Given(NamedTuple):
+    """A statement that passes on all that `named_parameters()` or `parameters()` of a module gives."""
+
+    body: Body
+    statement: ast.stmt
+    changes: dict[ast.expr, str]
+    modules: list[ast.expr]
+
+    @property
+    def place(self) -> Place:
+        return self.body.place(self.statement)
+
+    @property
+    def without_names(self) -> str:
+        return rewritten(self.body, self.statement, self.changes)
+
+
+def names_mixed(found: Refusal) -> Finding | None:
+    """Say which statement gives the parameters with their names, and write it without; None for another error."""
+    inside = found.below[-1].variables if found.below else {}
+    names, tensors = inside.get("extracted_param_names"), inside.get("extracted_param_tensors")
+    if _MIXED not in found.failure.message or not isinstance(names, list) or not isinstance(tensors, list):
+        return None
+    pairs, plain = list(_passing(found, "named_parameters")), list(_passing(found, "parameters"))
+    every = [call for _, _, call in calls_in_files(found.failure) if callee(call)[1] == "named_parameters"]
+    sure = bool(pairs) and len(every) == sum(len(each.modules) for each in pairs)  # nothing else asks for names
+    how = ", [p for _, p in model.named_parameters()]"
+    if sure and all(each.without_names for each in pairs):
+        written = [f"`{each.without_names}` on line {each.place.line}" for each in pairs]
+        how = f": write {listed(written, 4)}{''.join(str(write(each.place, each.without_names)) for each in pairs)}"
+    what = "Some groups have parameters with names, others without."
+    if names and len(names) < len(tensors):
+        total = counted(len(tensors), "parameter")
+        what = f"{len(names)} of the {total} of one group come with a name, the others without."
+    return refusal(
+        found,
+        f"An optimizer takes all parameters with names or all without. {what}",
+        (
+            *(shown(each.place, "gives pairs of a name and a parameter.", sure_if(sure)) for each in pairs[:3]),
+            *(shown(each.place, "gives parameters without names.", sure_if(sure)) for each in plain[:3]),
+            shown(found.level.place, "failed."),
+        ),
+        f"Give it the parameters alone{how}.",
+        pairs[0].place if len(pairs) == 1 else None,
+        exact=sure,
+    )
+
+
+def _passing(found: Refusal, method: str) -> Iterator[_Given]:
+    """The statements that pass the parameters of a module on as this method gives them."""
+    for body, statement in statements_of(*user_files(found.failure)):
+        if is_compound(statement):
+            continue
+        roots = [each for each in ast.iter_child_nodes(statement) if isinstance(each, ast.expr)]
+        taken = [each for root in roots for each in _taken(found, root, method)]
+        if taken:
+            changes = {node: _plain(body, node, module) for node, module in taken}
+            yield _Given(body, statement, changes, [module for _, module in taken])
+
+
+def _taken(found: Refusal, node: ast.AST, method: str) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The calls of the method that end up, as they are, in the list that an expression makes; each with the module."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=module, attr=name)) if name == method:
+            yield node, module
+        case ast.ListComp(ast.Tuple(elts=[ast.Name(), ast.Name()]) as pair, [ast.comprehension(iter=inside)]):
+            if method == "named_parameters" and isinstance(inside, ast.Call) and callee(inside)[1] == method:
+                yield pair, inside.func.value  # type: ignore[attr-defined]
+        case ast.Call() if callee(node)[1] in _WHOLE or _is_optimizer(found.level, node.func):
+            for each in (*node.args, *(one.value for one in node.keywords)):
+                yield from _taken(found, each, method)
+        case ast.List() | ast.Tuple() | ast.Starred() | ast.BinOp(op=ast.Add()):
+            for inner in ast.iter_child_nodes(node):
+                yield from _taken(found, inner, method)
+        case ast.Dict():
+            for each in node.values:
+                yield from _taken(found, each, method)
+
+
+def _plain(body: Body, node: ast.expr, module: ast.expr) -> str:
+    """The same without names: of a pair, the parameter."""
+    return body.text(node.elts[1]) if isinstance(node, ast.Tuple) else f"{body.text(module)}.parameters()"
+
+
+def _is_optimizer(level: Level, node: ast.expr) -> bool:
+    held = value_of(level, node)
+    return is_class(held) and issubclass(held, torch.optim.Optimizer)

@@ -14,8 +14,15 @@ import torch
 from torch.autograd.function import FunctionCtx
 from torch.utils.data import get_worker_info
 
-from backsight.diagnosis.errors.copied import Kept, copied_in, held_as, pruned, results_kept, told_of_pruning
-from backsight.diagnosis.errors.copy_refused import fix_of_copy
+from backsight.diagnosis.errors.copied import (
+    Kept,
+    copied_in,
+    fix_of_copy,
+    held_as,
+    pruned,
+    results_kept,
+    told_of_pruning,
+)
 from backsight.diagnosis.errors.flagged import Flag, fix_of_flag
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
@@ -29,7 +36,7 @@ from backsight.snapshot import survey
 from backsight.source import Place, only, read_at
 from backsight.source.bindings import assigned, bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
-from backsight.source.edits import OR, on_line, wrap, write
+from backsight.source.edits import OR, on_line, sentence, wrap, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -341,94 +348,91 @@ class Refused:
             if self.back is not None and self.back.line != level.line:
                 yield shown(self.back, "makes a tensor of it again, which has no graph.")
 
-    def _values_of(self, text: str, moved: str) -> str:
+    def _written(self, values: str) -> str:
         """How the array is made of the values, as the statement that asks for it."""
-        level, values = self.failure.user, f"{text}.detach(){moved}.numpy()"
-        if level is None or level.body is None or level.statement is None:
+        level = self.failure.user
+        body, statement = (level.body, level.statement) if level is not None else (None, None)
+        if level is None or body is None or statement is None:
             return values
-        for call in calls_in(level.statement):
+        for call in calls_in(statement):
             receiver, method = callee(call)
             if method == "numpy" and receiver is not None:
-                is_it = level.body.text(receiver) == self.text
-                new = rewritten(level.body, level.statement, {call: values}) if is_it else ""
+                new = rewritten(body, statement, {call: values}) if body.text(receiver) == self.text else ""
                 return on_line(level.place, new) if new else values
-        read = [each for each in expressions(level.statement) if self.text and level.body.text(each) == self.text]
-        new = rewritten(level.body, level.statement, dict.fromkeys(read, values)) if read else ""
+        read = [each for each in expressions(statement) if self.text and body.text(each) == self.text]
+        new = rewritten(body, statement, dict.fromkeys(read, values)) if read else ""
         return f"{values}{write(level.place, new) if new else ''}"
 
     @property
     def fix(self) -> str:
         if self.in_worker is not None:
             return self.in_worker.fix
-        name = self.name or "tensor"
-        plain, level = simple(name), self.failure.user
+        name, level = self.name or "tensor", self.failure.user
+        plain = simple(name)
         match self.use:
             case "copied":
                 return fix_of_copy(self, plain)
             case "values":
-                moved = ".cpu()" if self.tensor is not None and self.tensor.device.type != "cpu" else ""
-                values = f"For its values only: {self._values_of(simple(self.text or name), moved)}."
-                if self.differentiated is not None and level is not None:
-                    return _differentiable(level, self.text or name)
-                other = "Compute a loss that depends on them in PyTorch instead."
-                # a worker has the loader's items alone, and no loss
-                beside = reaches_otherwise(self.failure) if get_worker_info() is None else None
-                trained = self._trained if beside else ()
-                if level is not None and (beside is False or trained):
-                    several = {self.parts[0]: "several"} if self.parts else {}
-                    arrays = {**_arrays(level), **several}
-                    lines = in_pytorch(level.body, level.place.line, self.text, arrays) if level.body else ""
-                    read = self.parts[0] if self.parts else name
-                    why = "" if trained else f", because the loss depends on {read} only through this result"
-                    how = lines or f"use {read} itself, and the functions of torch"
-                    values = "detached values" if self.parts else f"{simple(self.text or name)}.detach().numpy()"
-                    lost = f"this loss would not train {listed(trained, 3)}"
-                    lost = lost if trained else "the loss would have no graph"
-                    return f"Compute it in PyTorch{why}: {how}. With {values}, {lost}."
-                kept = appended(level, self.parts[0]) if self.parts is not None and level is not None else None
-                if kept is not None and kept.stepped and kept.detached:
-                    return (
-                        f"Keep the values alone: {on_line(kept.place, kept.detached)}. backward() "
-                        "does not go through the list, which would keep every graph in memory."
-                    )
-                if self.parts is not None and level is not None:
-                    then = "" if beside else " If a loss depends on them, compute it in PyTorch instead."
-                    if kept is not None and kept.detached and run_in_turn(self.parts[1]):
-                        then = (
-                            f" {OR}Or, if backward() runs on each by itself, keep no graphs in {kept.name}: "
-                            f"{on_line(kept.place, kept.detached)}."
-                        )
-                    return f"For its values only: on line {level.line}, {detached_parts(level, *self.parts)}.{then}"
-                if beside is None and self.back is not None:
-                    text = f"{simple(self.text or name)}.detach(){moved}.numpy()"
-                    return (
-                        f"If a loss depends on what line {self.back.line} makes of it, compute it in PyTorch, from "
-                        f"{name} on: with {text}, that loss would not train {listed(self._owned, 3)}. If none does, "
-                        f"{text} is right."
-                    )
-                if self._runs_model and level is not None:
-                    block = "with torch.no_grad():"
-                    block = f"put line {level.place.line} inside `{block}`{wrap(level.place, block)}"
-                    return f"{values} {OR}Or {block}: then no graph is recorded.{'' if beside else f' {other}'}"
-                if beside:
-                    write = values.removeprefix("For its values only: ").removesuffix(".")
-                    write = f"O{write[1:]}" if write.startswith("on line") else f"Write {write}"
-                    return (
-                        f"{write}: the result enters the loss as a constant, and the loss reaches the model without it."
-                    )
-                cheaper = " If you need no gradient at all, compute it under torch.no_grad()." if self.made else ""
-                return f"{values} {other}{cheaper}"
+                return self._fix_of_values(name)
             case "flag" if level is not None:
                 return fix_of_flag(Flag(self.failure, level, self.text, name, self.tensor, self.wanted))
         if self._is_sample:
-            return (
-                "Make the dataset return values: call detach() where it computes them, or compute under "
-                "torch.no_grad()."
-            )
+            where = "call detach() where it computes them, or compute under torch.no_grad()"
+            return f"Make the dataset return values: {where}."
         how = self._without_out
         if self.tensor is not None and maker_of(self.tensor) is None:
             return f"Drop out={how}. {plain}.detach() would silence the error, but this result would not train {name}."
         return f"Drop out={how}. {OR}Or pass only values, {plain}.detach(), if you need no gradient."
+
+    def _fix_of_values(self, name: str) -> str:
+        level, parts, text = self.failure.user, self.parts, simple(self.text or name)
+        if self.differentiated is not None and level is not None:
+            return _differentiable(level, self.text or name)
+        moved = ".cpu()" if self.tensor is not None and self.tensor.device.type != "cpu" else ""
+        # a worker has the loader's items alone, and no loss
+        beside = reaches_otherwise(self.failure) if get_worker_info() is None else None
+        trained = self._trained if beside else ()
+        if level is not None and (beside is False or trained):
+            arrays = {**_arrays(level), **({parts[0]: "several"} if parts else {})}
+            lines = in_pytorch(level.body, level.place.line, self.text, arrays) if level.body else ""
+            read, values = (parts[0], "detached values") if parts else (name, f"{text}.detach().numpy()")
+            why = "" if trained else f", because the loss depends on {read} only through this result"
+            lost = f"this loss would not train {listed(trained, 3)}" if trained else "the loss would have no graph"
+            how = lines or f"use {read} itself, and the functions of torch"
+            return f"Compute it in PyTorch{why}: {how}. With {values}, {lost}."
+        if parts is not None and level is not None:
+            return self._fix_of_list(level, *parts, beside=bool(beside))
+        values = f"{text}.detach(){moved}.numpy()"
+        if beside is None and self.back is not None:
+            return (
+                f"If a loss depends on what line {self.back.line} makes of it, compute it in PyTorch, from {name} on: "
+                f"with {values}, that loss would not train {listed(self._owned, 3)}. If none does, {values} is right."
+            )
+        written, other = self._written(values), "Compute a loss that depends on them in PyTorch instead."
+        if self._runs_model and level is not None:
+            block = "with torch.no_grad():"
+            block = f"put line {level.place.line} inside `{block}`{wrap(level.place, block)}"
+            then = "" if beside else f" {other}"
+            return f"For its values only: {written}. {OR}Or {block}: then no graph is recorded.{then}"
+        if beside:
+            written = sentence(written) if written.startswith("on line") else f"Write {written}"
+            return f"{written}: the result enters the loss as a constant, and the loss reaches the model without it."
+        cheaper = " If you need no gradient at all, compute it under torch.no_grad()." if self.made else ""
+        return f"For its values only: {written}. {other}{cheaper}"
+
+    def _fix_of_list(self, level: Level, name: str, parts: list[torch.Tensor], *, beside: bool) -> str:
+        """How the values are taken of a list of results."""
+        kept = appended(level, name)
+        detached = on_line(kept.place, kept.detached) if kept is not None and kept.detached else ""
+        if kept is not None and kept.stepped and detached:
+            return (
+                f"Keep the values alone: {detached}. backward() does not go through the list, which would keep every "
+                "graph in memory."
+            )
+        then = "" if beside else " If a loss depends on them, compute it in PyTorch instead."
+        if kept is not None and detached and run_in_turn(parts):
+            then = f" {OR}Or, if backward() runs on each by itself, keep no graphs in {kept.name}: {detached}."
+        return f"For its values only: on line {level.line}, {detached_parts(level, name, parts)}.{then}"
 
     @property
     def _without_out(self) -> str:

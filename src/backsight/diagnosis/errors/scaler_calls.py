@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -105,7 +105,7 @@ class Misused:
         return self.failure.user.place if self.failure.user else None
 
     def told(
-        self, title: str, culprit: Place | None, lines: Sequence[Fact], fix: str, *, exact: bool = True
+        self, title: str, culprit: Place | None, lines: Iterable[Fact | None], fix: str, *, exact: bool = True
     ) -> Finding:
         return explanation(
             title, lines, fix, source=culprit or self.failure.source, exact=exact and culprit is not None

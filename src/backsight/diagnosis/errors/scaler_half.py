@@ -9,8 +9,7 @@ import torch
 from backsight.diagnosis.errors.scaler_calls import Call, Misused
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, listed, shown
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.wording import counted, if_known, listed, shown
 from backsight.source import calls_of
 from backsight.source.bindings import assigned
 from backsight.source.body import callee
@@ -27,13 +26,9 @@ from backsight.text import as_code
 def half_precision(misused: Misused) -> Finding:
     """The weights themselves are in half precision."""
     half = [p for p in misused.parameters if p.dtype == torch.float16]
-    asked = [shown(misused.asked, "unscales gradients that are float16, like their weights.")] if misused.asked else []
     cast = next((each for each in misused.calls if _is_to_half(each) and _converts(each, half)), None)
-    lines: list[Fact] = [shown(cast.place, "converts the weights to float16.")] if cast else []
     many, verb = counted(len(half), "parameter") if half else "The weights", "is" if len(half) == 1 else "are"
     named = [as_code(each) for each in names_of(misused.failure, half) if each and ".param_groups[" not in each]
-    if half and len(named) == len(half):
-        lines.append(f"{listed(named, 4)}: float16.")
     text = simple(cast.section.body.text(callee(cast.node)[0])) if cast else "the model"  # type: ignore[arg-type]
     how = f"{text} without the cast{_without(cast)}"
     if cast and isinstance(cast.spot.node, ast.Expr) and len(cast.node.args) + len(cast.node.keywords) < 2:
@@ -55,7 +50,11 @@ def half_precision(misused: Misused) -> Finding:
     return misused.told(
         f"{many} of {misused.argument} {verb} float16, but a GradScaler needs float32 weights.",
         cast.place if cast else misused.asked,
-        [*lines, *asked],
+        (
+            shown(cast.place, "converts the weights to float16.") if cast else None,
+            f"{listed(named, 4)}: float16." if half and len(named) == len(half) else None,
+            if_known(misused.asked, "unscales gradients that are float16, like their weights."),
+        ),
         fix if has_autocast else without_marks(fix),
         exact=cast is not None,
     )

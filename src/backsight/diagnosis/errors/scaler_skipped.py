@@ -13,9 +13,9 @@ import torch
 
 from backsight.diagnosis.errors.scaler_calls import Call, Misused
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import if_known, listed, shown
 from backsight.source import Place
-from backsight.source.bindings import Spot, bound, prefixes, spots, uses
+from backsight.source.bindings import Spot, bound, names_read, prefixes, spots, uses
 from backsight.source.body import callee, calls_in, expressions, statements
 from backsight.source.edits import move
 from backsight.story.memory import is_module
@@ -45,7 +45,7 @@ def skipped(misused: Misused, here: Call, updates: Sequence[Call], title: str) -
         title,
         case.updating.place,
         [
-            *([shown(misused.asked, f"calls {here.method}().")] if misused.asked else []),
+            if_known(misused.asked, f"calls {here.method}()."),
             shown(place, "decides from the unscaled gradients that a step is skipped."),
             shown(case.updating.place, f"is skipped{inner}: the next {here.method}() fails."),
         ],
@@ -104,7 +104,7 @@ def _reads_gradients(unscaling: Call, condition: ast.If, test: ast.expr) -> bool
     for value in queue:  # grows as we go
         if _takes_gradients(section, value):
             return True
-        names = {use.name for use in uses(value) if not use.binds}
+        names = names_read(value)
         for spot in since:
             if spot.order in seen or not names & bound(spot.node):
                 continue

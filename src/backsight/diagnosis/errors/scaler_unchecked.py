@@ -1,137 +1,119 @@
-"""BS224: a step finds no gradient to check: cleared too early, or none arrived in this step."""
+"""BS224: a step finds no gradient to check: cleared too early, none arrived in this step, or all weights are frozen."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 
 from backsight.diagnosis.errors.scaler_calls import Call, Misused, has_run, is_before
-from backsight.diagnosis.errors.scaler_frozen import frozen_in_optimizer, owner_of, replaced
+from backsight.diagnosis.evidence.exchanged import exchanged, told
 from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.evidence.over_nothing import over_nothing
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown
-from backsight.findings.evidence import Fact
-from backsight.naming import search
-from backsight.source import Place
-from backsight.source.body import is_shared
-from backsight.source.edits import OR, marks_of, move, write
+from backsight.diagnosis.wording import if_known, listed, shown, sure_if
+from backsight.findings.evidence import Evidence, Fact
+from backsight.source import Body, Place, only, statements_of
+from backsight.source.bindings import assigned, targets
+from backsight.source.body import callee, dotted, is_shared
+from backsight.source.edits import OR, instead, marks_of, move, on_line, repeat
+from backsight.source.freezing import freezing_of, freezings
+from backsight.story.failure import Failure
+from backsight.story.files import user_files
 from backsight.story.fixes import removed
-from backsight.story.memory import gradient_of, is_module, needs_gradient
+from backsight.story.holders import found_around
+from backsight.story.memory import gradient_of, needs_gradient
 from backsight.tape import modules_in, parameters_in
 from backsight.tracing.steps import parameters
 
 
 def unchecked(misused: Misused) -> Finding:
     """step() or unscale_() found no gradient at all in the optimizer."""
-    name, argument = misused.name, misused.argument
+    name, argument, here = misused.name, misused.argument, misused.here
     title = f"{name}.step({argument}): none of the parameters of {argument} has a gradient."
-    asked = [shown(misused.asked, "finds no gradients to check.")] if misused.asked else []
-    here = misused.here
-    cleared = [each for each in misused.calls if each.method == "zero_grad"]
+    asked = if_known(misused.asked, "finds no gradients to check.")
     backward = [each for each in misused.calls if each.method == "backward"]
-    if here is not None:
-        own = here.section.body.node
-        runs = [each for each in backward if each.section.body.node is own and is_before(each, here)]
-        between = [
-            each
-            for each in cleared
-            if each.section.body.node is own and runs and is_before(runs[-1], each) and is_before(each, here)
-        ]
-        if between:
-            zeroed = between[-1].place
-            later = (each for each in misused.others("update") if each.section is here.section)
-            updated = next((each for each in later if is_before(here, each)), None)
-            return misused.told(
-                title,
-                zeroed,
-                [shown(zeroed, "sets the gradients to None, after backward()."), *asked],
-                f"Zero the gradients before backward(): move line {zeroed.line}, `{zeroed.text}`, above line "
-                f"{runs[-1].place.line}{move(zeroed, 'above', runs[-1].place)}. {OR}Or zero them after {name}.update()"
-                f"{move(zeroed, 'below', updated.place) if updated else ''}.",
-            )
+    if here is not None and (too_early := _cleared(misused, here, backward)) is not None:
+        runs, zeroed = too_early
+        later = (each for each in misused.others("update") if each.section is here.section)
+        updated = next((each for each in later if is_before(here, each)), None)
+        return misused.told(
+            title,
+            zeroed,
+            (shown(zeroed, "sets the gradients to None, after backward()."), asked),
+            f"Zero the gradients before backward(): move line {zeroed.line}, `{zeroed.text}`, above line "
+            f"{runs.line}{move(zeroed, 'above', runs)}. {OR}Or zero them after {name}.update()"
+            f"{move(zeroed, 'below', updated.place) if updated else ''}.",
+        )
     with_gradients = _with_gradients(misused)
     if misused.parameters and not any(needs_gradient(each) for each in misused.parameters):
         return frozen_in_optimizer(misused, with_gradients, title, asked)
-    if not with_gradients and any(backward):
+    if not with_gradients and backward:
         return _none_this_time(misused, asked)
+    lines: tuple[Fact, ...] = ()
+    fix = f"Step only after a backward() that reaches the parameters of {argument}: {name}.scale(loss).backward()."
     if with_gradients:
         where = names_of(misused.failure, [misused.optimizer])[0] or argument
         if (other := replaced(misused.failure, with_gradients[0], where)) is not None:
             place, lines, fix = other
-            return misused.told(title, place, [*lines, *asked], fix)
-        return misused.told(
-            title,
-            misused.asked,
-            [f"{listed(with_gradients, 3)} has gradients, but {where} holds none of its parameters.", *asked],
-            f"Pass {where} the parameters that the loss is computed from: {with_gradients[0]}.parameters().",
-            exact=False,
-        )
-    return misused.told(
-        title,
-        misused.asked,
-        asked,
-        f"Step only after a backward() that reaches the parameters of {argument}: {name}.scale(loss).backward().",
-        exact=False,
-    )
+            return misused.told(title, place, (*lines, asked), fix)
+        lines = (f"{listed(with_gradients, 3)} has gradients, but {where} holds none of its parameters.",)
+        fix = f"Pass {where} the parameters that the loss is computed from: {with_gradients[0]}.parameters()."
+    return misused.told(title, misused.asked, (*lines, asked), fix, exact=False)
 
 
-def _none_this_time(misused: Misused, asked: Sequence[Fact]) -> Finding:
+def _cleared(misused: Misused, here: Call, backward: Sequence[Call]) -> tuple[Place, Place] | None:
+    """The last backward before a step in its function, and what clears the gradients between the two."""
+    own = here.section.body.node
+    runs = [each for each in backward if each.section.body.node is own and is_before(each, here)]
+    cleared = [each for each in misused.calls if each.method == "zero_grad" and each.section.body.node is own]
+    between = [each for each in cleared if runs and is_before(runs[-1], each) and is_before(each, here)]
+    return (runs[-1].place, between[-1].place) if between else None
+
+
+def _none_this_time(misused: Misused, asked: Fact | None) -> Finding:
     """What has gradients has an optimizer of its own: this step's loss does not depend on what this one holds."""
-    name, argument = misused.name, misused.argument
-    owner = owner_of(misused)
+    step, argument, place = f"{misused.name}.step({misused.argument})", misused.argument, misused.asked
+    owner, skipped = owner_of(misused), _skipped(misused)
     held = owner or f"the parameters of {argument}"
-    skipped = _skipped(misused)
+    title = f"{step}: {held} got no gradient in this step"
     nothing = over_nothing(misused.failure, misused.parameters) if skipped is None else None
     ended = nothing is None and (skipped is None or has_run(skipped[1]))
     reason = nothing[1] if nothing else detached(misused.failure, misused.parameters) if ended else None
-    alone = len(search((), frames=misused.failure.frames, collect=(torch.optim.Optimizer,)).found) < 2
-    stands = misused.asked is not None and misused.asked.text == f"{name}.step({argument})"
+    alone = len(found_around(misused.failure.frames, torch.optim.Optimizer)) < 2
+    stands = place is not None and place.text == step
     stands = stands and not (misused.here is not None and is_shared(misused.here.section.body, misused.here.place.line))
-    where = f"on line {misused.asked.line}, write " if stands and misused.asked else ""
-    stepping = (
-        f"if any(p.grad is not None for group in {argument}.param_groups for p in group['params']): "
-        f"{name}.step({argument})"
-    )
-    skipping = (
-        f"Step only an optimizer that has gradients: {where}`{stepping}`"
-        f"{write(misused.asked, stepping) if stands and misused.asked else ''}."
-    )
+    stepping = f"if any(p.grad is not None for group in {argument}.param_groups for p in group['params']): {step}"
+    how = on_line(place, stepping) if stands and place is not None else f"`{stepping}`"
+    skipping = f"Step only an optimizer that has gradients: {how}."
     if reason is not None:
         because = "it ran with gradients disabled" if reason.sometimes else "its result is detached from the loss"
-        because = nothing[0] if nothing else because
-        apart = not alone and nothing is None
-        leaves = marks_of(removed(misused.asked)) if stands and misused.asked else ""
-        or_not = (
-            f" {OR}If it should not learn from this loss, leave {name}.step({argument}) out{leaves}." if apart else ""
-        )
-        return misused.told(
-            f"{name}.step({argument}): {held} got no gradient in this step, as {because}.",
-            reason.place,
-            [*reason.evidence, *asked],
-            f"{skipping} {OR}{reason.fix}" if reason.sometimes else f"{reason.fix}{or_not if apart else ''}",
-        )
+        fix = reason.fix
+        if reason.sometimes:
+            fix = f"{skipping} {OR}{fix}"
+        elif not alone and nothing is None:
+            leaves = marks_of(removed(place)) if stands and place is not None else ""
+            fix = f"{fix} {OR}If it should not learn from this loss, leave {step} out{leaves}."
+        title = f"{title}, as {nothing[0] if nothing else because}."
+        return misused.told(title, reason.place, (*reason.evidence, asked), fix)
     out = left_out(misused.failure, misused.parameters, [owner.rpartition(".")[2]] if owner else [])
-    lines: Sequence[Fact]
-    condition: Place | None
+    condition = out.condition if out else place
+    lines = out.evidence(held) if out else (f"The loss of this step does not depend on {held}.",)
     if skipped is not None:
         condition, ran = skipped
         lines = (shown(condition, "decides whether backward runs before this step."), shown(ran, "is that backward."))
-    else:
-        condition = out.condition if out else misused.asked
-        lines = out.evidence(held) if out else (f"The loss of this step does not depend on {held}.",)
     return misused.told(
-        f"{name}.step({argument}): {held} got no gradient in this step.",
+        f"{title}.",
         condition,
-        [*lines, *asked],
+        (*lines, asked),
         skipping
         if skipped or out or not alone
         else f"Compute the loss from what {held} computes: look on the way for .detach(), .item(), torch.tensor() "
-        f"and torch.no_grad(). Skip backward(), step() and {name}.update() only in a step with nothing to train.",
+        f"and torch.no_grad(). Skip backward(), step() and {misused.name}.update() only in a step with nothing to "
+        "train.",
         exact=skipped is not None or (out is not None and out.sure),
     )
 
@@ -159,16 +141,109 @@ def _only_if(call: Call, here: Call | None) -> ast.If | None:
 
 def _with_gradients(misused: Misused) -> list[str]:
     """The models with gradients none of whose parameters this optimizer holds, nor any other."""
-    found = search((), frames=misused.failure.frames, collect=(torch.optim.Optimizer,)).found
-    others = [each for each, _ in found if isinstance(each, torch.optim.Optimizer)]
+    frames = misused.failure.frames
+    others = [each for each, _ in found_around(frames, torch.optim.Optimizer)]
     held = {id(p) for each in others for p in parameters(each)} | {id(each) for each in misused.parameters}
-    found = search((), frames=misused.failure.frames, collect=(torch.nn.Module,)).found
-    every: list[tuple[Any, str]] = [(module, name.path) for module, name in found if is_module(module)]
     models = [
-        (module, name)
-        for module, name in every
+        (module, path)
+        for module, path in found_around(frames, torch.nn.Module)
         if any(gradient_of(p) is not None for p in parameters_in(module))
         and not any(id(p) in held for p in parameters_in(module))
     ]
     inner = {id(m) for module, _ in models for path, m in modules_in(module) if path}
-    return [name for module, name in models if id(module) not in inner]
+    return [path for module, path in models if id(module) not in inner]
+
+
+# An optimizer whose parameters are all frozen, so that no backward gives them gradients.
+
+
+def frozen_in_optimizer(misused: Misused, trained: Sequence[str], title: str, asked: Fact | None) -> Finding:
+    """Name what has frozen them, or given them in the place of what is to be trained; `trained` are the modules that
+    have gradients."""
+    argument = misused.argument
+    held = owner_of(misused) or f"all that {argument} holds"
+    title = f"{title[:-1]}: {held} is frozen."
+    frozen = freezing_of([held], (each for file in user_files(misused.failure) for each in freezings(file)))
+    lines: list[Fact] = [shown(each, "sets requires_grad to False.", sure_if(len(frozen) == 1)) for each in frozen[:3]]
+    lines += [f"{listed(trained, 3)} has gradients, but no optimizer holds its parameters."] if trained else []
+    if (swap := exchanged(misused.failure, held)) is not None:
+        evidence, fix = told(swap)
+        return misused.told(title, swap.place, (*lines, *evidence, asked), fix)
+    fix = f"If {held} should be trained, do not freeze it: call {held}.requires_grad_(True) before the forward pass."
+    if trained:
+        fix += f" If it should not, {argument} needs the parameters of what should."
+    else:
+        fix += f" While it is frozen, leave {misused.name}.step({argument}) out."
+    return misused.told(title, only(frozen) or misused.asked, (*lines, asked), fix, exact=False)
+
+
+def owner_of(misused: Misused) -> str:
+    """What the program calls the largest module all of whose parameters the optimizer holds; empty if there is none."""
+    held = {id(each) for each in misused.parameters}
+    every = [(list(parameters_in(m)), path) for m, path in found_around(misused.failure.frames, torch.nn.Module)]
+    owned = [(len(ps), path) for ps, path in every if ps and all(id(p) in held for p in ps)]
+    return max(owned, key=lambda each: each[0], default=(0, ""))[1]
+
+
+# A model that was replaced by another one after its optimizer was built: the optimizer still holds the old weights.
+
+
+def replaced(failure: Failure, model: str, optimizer: str) -> tuple[Place, tuple[Evidence, ...], str] | None:
+    """Return the one statement that assigns another model, with evidence and fix; None where none or several do.
+
+    The optimizer is known to hold no parameter of the model as it is now. What is assigned above the optimizer, in the
+    same function, is what it was built for.
+    """
+    built, every = list(_assigned(failure, optimizer)), list(_assigned(failure, model))
+    found = [
+        given
+        for given in every
+        if not any(given.body.node is one.body.node and given.statement.lineno < one.statement.lineno for one in built)
+    ]
+    if len(found) != 1 or len(built) != 1 or len(every) == 1:  # the only one replaces nothing
+        return None
+    body, statement, target, value = found[0]
+    place, building = body.place(statement), built[0].body.place(built[0].statement)
+    evidence = (
+        shown(building, f"builds {optimizer} for the model that {model} is then."),
+        shown(place, f"replaces it by another one, whose parameters {optimizer} does not hold."),
+    )
+    match value:
+        case ast.Call(args=[copied, *_]) as call if callee(call)[1] == "deepcopy":
+            loading = f"{target}.load_state_dict({body.text(copied)}.state_dict())"
+            how = f"write `{loading}`{instead(body, statement, loading)}"
+            if len(list(targets(statement))) > 1:
+                left = _without(body, statement, target)
+                both = instead(body, statement, f"{loading}; {left}") if left else ""
+                how = f"leave {target} out, and write `{loading}` above it{both}"
+            fix = f"On line {place.line}, {how}: it changes the values of the weights that {optimizer} holds."
+        case _:
+            again = repeat(building, "below", place) if built[0].body.node is body.node else ""
+            fix = f"Build {optimizer} again below line {place.line}, as line {building.line} does{again}."
+    return place, evidence, fix
+
+
+def _without(body: Body, statement: ast.stmt, target: str) -> str:
+    """`self.a, self.b = x, y` without one of its targets; empty for another form."""
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=goals)], value=ast.Tuple(elts=values)) if len(goals) == len(values):
+            left = [(body.text(a), body.text(b)) for a, b in zip(goals, values, strict=True) if dotted(a) != target]
+            return f"{', '.join(a for a, _ in left)} = {', '.join(b for _, b in left)}"
+    return ""
+
+
+class _Assigned(NamedTuple):
+    body: Body
+    statement: ast.stmt
+    target: str
+    value: ast.expr
+
+
+def _assigned(failure: Failure, name: str) -> Iterator[_Assigned]:
+    """The statements of the program's files that assign an attribute by this name, or a variable."""
+    last = name.rpartition(".")[2]
+    for body, each in statements_of(*user_files(failure)):
+        for goal, value in assigned(each):
+            target = dotted(goal)
+            if target is not None and ("." in target) == ("." in name) and target.rpartition(".")[2] == last:
+                yield _Assigned(body, each, target, value)

@@ -14,12 +14,12 @@ from backsight.diagnosis.evidence.custom import class_behind, returns
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.written import Written, written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import a_kind, shown
+from backsight.diagnosis.wording import a_kind, if_known, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Body, Place, assignments, inplace_changes, only, read_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import parameters_of, target_names, uses
+from backsight.source.bindings import Use, parameters_of, target_names, uses
 from backsight.source.body import callee, dotted, expressions, given_to, keyword, statements
 from backsight.source.changes import changed_memory
 from backsight.source.edits import OR, Edit, instead, lines_of, move, on_line, put, without_marks, wrap, write
@@ -53,7 +53,7 @@ def view_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     said = match.groupdict()
     if (said.get("base") or "").startswith("its base") and failure.user and said.get("op"):
         return _base_changed(failure, op_name(said["op"]))
-    found = written(failure, _is_view)
+    found = written(failure, lambda tensor: base_of(tensor) is not None)
     if found is None or found.statement is None:
         of = f" made by {op_name(said['op'].removesuffix('Backward')).lower()}" if said.get("op") else ""
         return unlocated(
@@ -71,46 +71,32 @@ def view_in_place(failure: Failure, match: re.Match[str]) -> Finding:
     return _one_of_several(failure, found, op_name(said["op"]))
 
 
-def _is_view(tensor: torch.Tensor) -> bool:
-    return base_of(tensor) is not None
-
-
 def _one_of_several(failure: Failure, found: Written, said: str) -> Finding:
-    name, body, op = found.here, found.level.body, _operation(found) or said
+    name, op = found.here, _operation(found) or said
     level, outer, made = _made(found) or (found.level, name, None)
-    maker = statement_at(level.body, *made.position) if made else None
-    by = _call_in(made.text, op) if made else op.lower()
+    is_here, maker = level is found.level, statement_at(level.body, *made.position) if made else None
+    looped = level.body.text(maker.iter) if level.body and isinstance(maker, ast.For) else ""
     unpacked = _unpacked(level, maker) if made and op == "Unbind" and "unbind(" not in made.text else ""
-    lines: list[Fact] = [shown(made, f"creates {outer}, one of several views of the same tensor.")] if made else []
-    also = f", which is {outer}," if outer != name else ""
-    how = f"gives {name} to {a_kind(found.module)} created with inplace=True" if found.module else ""
-    lines += [
-        shown(found.level.place, f"{how or f'modifies {name}{also} in place'}."),
-        "Views returned together share one graph node, which cannot record a change of one alone.",
-    ]
-    others = _next_ones(found, made) if level is found.level else []
-    lines += [f"Line {place.line} would raise the same error: {place.text}" for place in others]
-    several = f"one of several views that {by} returned together"
+    several = f"one of several views that {_call_in(made.text, op) if made else op.lower()} returned together"
     if unpacked:
         several = f"one of the views that unpacking {unpacked} makes"
-    elif level is not found.level and isinstance(maker, ast.For) and level.body:
-        several = f"one of the views that a loop takes from {level.body.text(maker.iter)}"
-    elif body and isinstance(maker, ast.For):
-        several = f"one of the views that the loop takes from {body.text(maker.iter)}"
+    elif looped:
+        several = f"one of the views that {'the' if is_here else 'a'} loop takes from {looped}"
+    does = f"modifies {name}{f', which is {outer},' if outer != name else ''} in place."
+    if found.module:
+        does = f"gives {name} to {a_kind(found.module)} created with inplace=True."
+    others = _next_ones(found, made) if is_here else []
+    fix = "" if is_here else _copied_by_caller(found, level, outer, maker)
+    fix = fix or _with_others(found, _fix(failure, found, looped if is_here else ""), others)
     return explanation(
         f"{name} is {several}, and this statement modifies it in place.",
-        lines,
-        (_copied_by_caller(found, level, outer, maker) if level is not found.level else "")
-        or _with_others(
-            found,
-            _fix(
-                failure,
-                found,
-                body.text(maker.iter) if body and isinstance(maker, ast.For) and level is found.level else "",
-            ),
-            others,
-        )
-        + _without_graph(found, maker if level is found.level else None),
+        (
+            if_known(made, f"creates {outer}, one of several views of the same tensor."),
+            shown(found.level.place, does),
+            "Views returned together share one graph node, which cannot record a change of one alone.",
+            *(f"Line {place.line} would raise the same error: {place.text}" for place in others),
+        ),
+        f"{fix}{_without_graph(found, maker if is_here else None)}",
         source=found.level.place,
         exact=found.tensor is not None,
     )
@@ -215,17 +201,22 @@ def _copied_by_caller(found: Written, level: Level, name: str, maker: ast.stmt |
     returned = {each for value, line in results_of(body) for each in ancestors(body, value, line)}
     if found.here in returned or found.here not in parameters_of(body.node):
         return ""
-    if isinstance(maker, ast.For):
-        whole = level.body.text(maker.iter) if level.body else "the whole"
-        join = "torch.cat" if re.search(r"(chunk|split)\(", whole) else "torch.stack"
-        new, at = f"{whole} = {whole}.detach().clone()", lines_of(level.place.file, maker.lineno)[0]
+    if not isinstance(maker, ast.For):
+        new = f"{name} = {name}.clone()"
+        return f"Modify a copy: put `{new}` before line {level.line}{put(new, 'above', level.place)}."
+    whole = level.body.text(maker.iter) if level.body else "the whole"
+    new, at, plain = f"{whole} = {whole}.detach().clone()", lines_of(level.place.file, maker.lineno)[0], ""
+    if isinstance(maker.iter, ast.Name):
         plain = f" If {whole} needs no gradient, put `{new}` above line {at.line}{put(new, 'above', at)}."
-        return (
-            f"Modify {whole} as a whole before the loop, or compute new parts and join them with {join}([...]): "
-            f"a copy of {name} would not be written into {whole}.{plain if isinstance(maker.iter, ast.Name) else ''}"
-        )
-    new = f"{name} = {name}.clone()"
-    return f"Modify a copy: put `{new}` before line {level.line}{put(new, 'above', level.place)}."
+    return (
+        f"Modify {whole} as a whole before the loop, or compute new parts and join them with {_join(whole)}([...]): "
+        f"a copy of {name} would not be written into {whole}.{plain}"
+    )
+
+
+def _join(taken: str) -> str:
+    """What joins the views that an expression takes of a tensor."""
+    return "torch.cat" if re.search(r"(chunk|split)\(", taken) else "torch.stack"
 
 
 def _call_in(text: str, op: str) -> str:
@@ -238,42 +229,36 @@ def _call_in(text: str, op: str) -> str:
 
 def _fix(failure: Failure, found: Written, looped: str) -> str:
     """What to do instead; `looped` is what a loop takes the views of, if one does."""
-    name, body, text = found.here, found.level.body, found.level.place.text
+    name, body, level, maker = found.here, found.level.body, found.level, _maker(found)
     if found.module:
         copy = f": {name}.clone()" if found.text or found.path else ", made with .clone()"
-        made = made_in_place(failure, found.module, None, "")
-        anew = not_in_place(made[0]) if len(made) == 1 else ""
-        copy += _given_copy(found)
-        return f"Create that {found.module} without inplace=True{anew}, {OR}or pass it a copy{copy}."
+        made = only(made_in_place(failure, found.module, None, ""))
+        anew = not_in_place(made) if made is not None else ""
+        return (
+            f"Create that {found.module} without inplace=True{anew}, {OR}or pass it a copy{copy}{_given_copy(found)}."
+        )
     if looped:
-        join = "torch.cat" if re.search(r"(chunk|split)\(", looped) else "torch.stack"
-        whole = _joined(found, join)
-        if whole:
-            at = write(loop, whole) if (loop := _maker(found)) else ""
+        if whole := _joined(found, _join(looped)):
+            at = write(maker, whole) if maker else ""
             return f"Write `{whole}`{at} instead of the loop: assigning to {name} in it would not write into the whole."
         return (
-            f"Compute new parts and join them with {join}([...]), or modify the whole tensor before the loop. "
+            f"Compute new parts and join them with {_join(looped)}([...]), or modify the whole tensor before the loop. "
             f"Assigning to {name} does not write into it."
         )
-    maker = _maker(found)
     whole = _whole(found, statement_at(body, *maker.position) if maker else None)
-    later = (
-        next((s for s in statements(body.node) if s.lineno > found.level.line and _reads(s, whole)), None)
-        if body
-        else None
-    )
-    if whole and later is not None:
+    below = (each for each in statements(body.node) if each.lineno > level.line) if body and whole else ()
+    later = next((each.lineno for each in below if any(use == Use(whole, False) for use in uses(each))), None)
+    if later is not None:
         join = "torch.stack" if _operation(found) == "Unbind" else "torch.cat"
         return (
-            f"Compute a new {name} and join it with the others, as {join}([...]) does: line {later.lineno} reads "
-            f"{whole}, which a new {name} is not written into."
+            f"Compute a new {name} and join it with the others, as {join}([...]) does: line {later} reads {whole}, "
+            f"which a new {name} is not written into."
         )
-    fixed = without_inplace(text) if not isinstance(found.statement, ast.Expr) else ""
+    fixed = without_inplace(level.place.text) if not isinstance(found.statement, ast.Expr) else ""
     if fixed:
-        return f"Remove inplace=True: {_anew(found.level, found.level.line, fixed)}"
-    away = out_of_place(body, found.level.line)
-    if away:
-        return f"Write {_anew(found.level, found.level.line, away)}: that creates a new tensor."
+        return f"Remove inplace=True: {_anew(level, level.line, fixed)}"
+    if away := out_of_place(body, level.line):
+        return f"Write {_anew(level, level.line, away)}: that creates a new tensor."
     if body is None or not found.text:
         return "Modify a copy of it, created with .clone() just before."
     return _copied(found, body)
@@ -325,15 +310,10 @@ def _as_list(found: Written, body: Body) -> str:
     return f"Put the views in a list: {on_line(body.place(maker), new)}; and o" if new else ""
 
 
-def _reads(statement: ast.stmt, name: str) -> bool:
-    return any(use.name == name and not use.binds for use in uses(statement))
-
-
 def _joined(found: Written, join: str) -> str:
     """What a loop does to each part of a tensor, as one statement: `h = torch.cat([p.relu() for p in h.chunk(2)])`."""
-    body, made = found.level.body, _maker(found)
+    body, made, anew = found.level.body, _maker(found), out_of_place(found.level.body, found.level.line)
     loop = statement_at(body, made.line) if made else None
-    anew = out_of_place(body, found.level.line)
     if body is None or not isinstance(loop, ast.For) or len(loop.body) > 1 or not isinstance(loop.iter, ast.Call):
         return ""
     given = given_to(loop.iter)
@@ -421,25 +401,23 @@ def _of_hooked(failure: Failure, found: Written) -> Finding:
     modules = (each.variables.get("self") for each in reversed(failure.levels))
     module = next((each for each in modules if works_in_place(each)), None)
     path, kind = names_of(failure, [module])[0] if module is not None else "", class_name(type(module))
-    by = f"{path or 'a module'}, {a_kind(kind)} created with inplace=True," if module is not None else ""
-    away = out_of_place(found.level.body, found.level.line) if not by else None
-    if by:
+    by, does, fix = "This statement", f"modifies {found.here} in place.", f"Modify a copy: {found.here}.clone()."
+    if module is not None:
+        by, does = f"{path or 'a module'}, {a_kind(kind)} created with inplace=True,", f"runs {path or 'it'}."
         holder, _, attribute = path.rpartition(".")
         owner = next((held for level in failure.users if (held := level.value(holder)) is not None), None)
         every = made_in_place(failure, kind, owner, attribute)
-        made = [place for place in every if _is_in_class(owner, place)]
-        where = f": {made[0]}, {made[0].text}{not_in_place(made[0])}" if len(made) == 1 else ""
+        made = only(place for place in every if _is_in_class(owner, place))
+        where = f": {made}, {made.text}{not_in_place(made)}" if made is not None else ""
         fix = f"Create {path or 'that module'} without inplace=True{where}."
-    else:
-        fix = f"Modify a copy: {found.here}.clone()."
-        if away:
-            fix = f"Write {_anew(found.level, found.level.line, away)}: that creates a new tensor."
-    hooks = [h for file in user_files(failure) for h in registrations(file) if h.method == _FULL]
+    elif away := out_of_place(found.level.body, found.level.line):
+        fix = f"Write {_anew(found.level, found.level.line, away)}: that creates a new tensor."
+    hook = only(h for file in user_files(failure) for h in registrations(file) if h.method == _FULL)
     return explanation(
-        f"{by or 'This statement'} modifies in place the output of a module that has a full backward hook.",
+        f"{by} modifies in place the output of a module that has a full backward hook.",
         (
-            shown(found.level.place, f"runs {path or 'it'}." if by else f"modifies {found.here} in place."),
-            *(shown(each.place, f"registers the hook on {each.on}.") for each in (hooks if len(hooks) == 1 else ())),
+            shown(found.level.place, does),
+            shown(hook.place, f"registers the hook on {hook.on}.") if hook is not None else None,
             f"{_FULL}() turns the module's output into a view; modifying it would bypass the hook.",
         ),
         f"{fix} Or register the hook on the output, in a forward hook of that module: output.register_hook(...).",
@@ -462,27 +440,23 @@ def _is_in_class(owner: object, made: Place) -> bool:
 
 def _of_custom(found: Written, function: str) -> Finding:
     """The view is what a custom Function's forward returned: a view of its input, or the input itself."""
-    name, body = found.here, found.level.body
-    cls = class_behind(found.tensor)
+    name, level, cls = found.here, found.level, class_behind(found.tensor)
     function = class_name(cls) if cls else function.removesuffix("Backward")
-    lines: list[Fact] = [shown(found.level.place, f"modifies {name} in place.")]
-    made = _maker(found)
-    if made:
-        lines.insert(0, shown(made, f"gets {name} from {function}."))
-    returned = returns(cls, "forward")
-    if returned:
-        lines.insert(0, shown(returned[-1], f"creates what {function} returns: its input, or a view of it."))
-    lines.append(f"Modifying that view would bypass the backward of {function}.")
-    away, copied = out_of_place(body, found.level.line), f"{name} = {name}.clone()"
-    new = f"change a copy: {copied}{put(copied, 'above', found.level.place)}"
-    if away:
-        new = f"write {_anew(found.level, found.level.line, away)}"
+    returned, copied = returns(cls, "forward"), f"{name} = {name}.clone()"
+    new = f"change a copy: {copied}{put(copied, 'above', level.place)}"
+    if away := out_of_place(level.body, level.line):
+        new = f"write {_anew(level, level.line, away)}"
     return explanation(
         f"{name} is a view that {function}'s forward returned, and this statement modifies it in place.",
-        lines,
+        (
+            shown(returned[-1], f"creates what {function} returns: its input, or a view of it.") if returned else None,
+            if_known(_maker(found), f"gets {name} from {function}."),
+            shown(level.place, f"modifies {name} in place."),
+            f"Modifying that view would bypass the backward of {function}.",
+        ),
         f"Return a new tensor from forward, with .clone(){_cloned(only(returned))}. {OR}Or leave the view unmodified: "
         f"{new}.",
-        source=found.level.place,
+        source=level.place,
     )
 
 
@@ -500,24 +474,21 @@ def _base_changed(failure: Failure, op: str) -> Finding:
     """The statement only reads the view; what it is a part of was changed before."""
     level = failure.users[0]
     name, view = next(_lost_views(level), ("", None))
-    change = _change_of_base(level, view) if view is not None else None
-    lines: list[Fact] = [shown(level.place, f"uses {name or 'the view'} after that.")]
-    if change:
-        lines.insert(0, shown(change[1], f"modifies {change[0]} in place, and with it all of its views."))
-    lines.append(f"Autograd cannot give a new graph to one of several views that {op.lower()} returned together.")
-    whole = change[0] if change else "the tensor"
-    away = out_of_place(level.body, change[1].line) if change else None
-    otherwise = f"change a copy of {whole}"
-    if away and change:
-        otherwise = f"write {_anew(level, change[1].line, away)}"
-    above = _above(level, name, change[1]) if change else ""
+    whole, changed = _change_of_base(level, view) if view is not None else ("the tensor", None)
+    away = out_of_place(level.body, changed.line) if changed else None
+    otherwise = f"write {_anew(level, changed.line, away)}" if away and changed else f"change a copy of {whole}"
+    above = _above(level, name, changed) if changed else ""
     return explanation(
         f"{name or 'The view that this statement uses'} is one of several views of {whole}, which was modified in "
         "place after they were created.",
-        lines,
+        (
+            if_known(changed, f"modifies {whole} in place, and with it all of its views."),
+            shown(level.place, f"uses {name or 'the view'} after that."),
+            f"Autograd cannot give a new graph to one of several views that {op.lower()} returned together.",
+        ),
         f"Take the views after the change{above}; {OR}or {otherwise}, which leaves them unchanged.",
-        source=change[1] if change else level.place,
-        exact=change is not None,
+        source=changed or level.place,
+        exact=changed is not None,
     )
 
 
@@ -532,8 +503,7 @@ def _above(level: Level, view: str, change: Place) -> str:
 
 def _lost_views(level: Level) -> Iterator[tuple[str, torch.Tensor]]:
     """The variables that the statement reads whose history autograd refuses to tell: for the very same reason."""
-    statement = level.statement
-    for use in uses(statement):
+    for use in uses(level.statement):
         for tensor in tensors_in(level.value(use.name)):
             if is_tensor(tensor) and _is_lost(tensor):
                 yield use.name, tensor
@@ -547,11 +517,10 @@ def _is_lost(tensor: torch.Tensor) -> bool:
     return False
 
 
-def _change_of_base(level: Level, view: torch.Tensor) -> tuple[str, Place] | None:
-    """The last statement before this one that changes what `view` is a part of, and the name it has there."""
-    if level.body is None:
-        return None
+def _change_of_base(level: Level, view: torch.Tensor) -> tuple[str, Place | None]:
+    """What the function calls what `view` is a part of, and the last statement before this one that changes it."""
     names = [name for name, value in level.variables.items() if storage_of(value) == storage_of(view)]
-    found = [(place, name) for name in names for place in inplace_changes(level.body, name) if place.line < level.line]
-    place, name = max(found, key=lambda each: each[0].line, default=(None, ""))
-    return (name, place) if place else None
+    every = [(place, name) for name in names for place in (inplace_changes(level.body, name) if level.body else ())]
+    found = [each for each in every if each[0].line < level.line]
+    place, name = max(found, key=lambda each: each[0].line, default=(None, "the tensor"))
+    return name, place

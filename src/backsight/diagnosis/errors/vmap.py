@@ -14,29 +14,24 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.selected import as_tensor, selected, whole
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import if_known, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
-from backsight.source import Body, Place, assignments, calls_of, statement_at
+from backsight.source import Body, Place, assignments, only, statement_at
 from backsight.source.bindings import uses
-from backsight.source.body import blocks, callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.body import blocks, callee, calls_in, dotted, expressions, functions, is_compound, statements
 from backsight.source.definitions import values_of
 from backsight.source.edits import OR, Edit, on_line, put, write
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of, message_of
-from backsight.story.files import user_files
+from backsight.story.files import calls_in_files, user_files
 from backsight.story.memory import is_module, is_tensor, shape_of, storage_of
 from backsight.story.sections import methods_of
 from backsight.tape import modules_in, registered
 
-_LIKE = {
-    "zeros": "{x}.new_zeros({size})",
-    "ones": "{x}.new_ones({size})",
-    "empty": "{x}.new_empty({size})",
-    "full": "{x}.new_full({size})",
-}
+_LIKE = frozenset({"zeros", "ones", "empty", "full"})
 _ITEM = re.compile(r"\.(\d+)")
 _READS = {"item", "tolist", "numpy"}
 _NUMBERS = {"float", "int", "bool", "range", "round", "list"}
@@ -93,15 +88,28 @@ class Mapped:
 
     @property
     def called_at(self) -> Place | None:
-        return self.call[0].place(self.call[1]) if self.call is not None else None
+        """What maps it."""
+        calling = self.outer.place if self.outer is not None else None
+        return self.call[0].place(self.call[1]) if self.call is not None else calling
 
     @property
-    def maps(self) -> Iterator[Fact]:
-        """What maps it, as evidence."""
-        if self.called_at is not None:
-            yield shown(self.called_at, "maps it.")
-        elif self.outer is not None:
-            yield shown(self.outer.place, "maps it.")
+    def place(self) -> Place | None:
+        """The failing statement of the function."""
+        return self.inner.place if self.inner is not None else None
+
+    @property
+    def statement(self) -> ast.stmt | None:
+        return self.inner.statement if self.inner is not None else None
+
+    @property
+    def body(self) -> Body | None:
+        return self.inner.body if self.inner is not None else None
+
+    def told(
+        self, title: str, evidence: Sequence[Fact | None], fix: str, culprit: Place | None, *, exact: bool
+    ) -> Finding:
+        lines, known = (*evidence, if_known(self.called_at, "maps it.")), exact and culprit is not None
+        return explanation(title, lines, fix, source=culprit or self.failure.source, exact=known)
 
     def sample(self, before: int, shape: tuple[int, ...] | None = None) -> str:
         """A tensor of one sample that the mapped function has before a line, of this shape where there is one: what it
@@ -115,7 +123,7 @@ class Mapped:
         made = [name for name in bound_in if assignments(level.body, name, before=before)]
         inside = [pair for name in given for pair in _parts(name, level.value(name))]
         every = [*((name, level.value(name)) for name in (*given, *made)), *inside]
-        read = {dotted(node) for node in expressions(level.statement)} if level.statement else set()
+        read = {dotted(node) for node in expressions(level.statement)}
         known = [(name, shape_of(value)) for name, value in every if _is_of_a_sample(value)]
         known.sort(key=lambda each: (each[1] != shape, each[0] not in given, each[0] not in read))
         return known[0][0] if known else ""
@@ -167,109 +175,85 @@ def vmap(failure: Failure, match: re.Match[str]) -> Finding:
     return _written(mapped)
 
 
-def _told(
-    mapped: Mapped, title: str, lines: Sequence[Fact], fix: str, culprit: Place | None, *, exact: bool
-) -> Finding:
-    source, known = str(culprit) if culprit else mapped.failure.source, exact and culprit is not None
-    return explanation(title, (*lines, *mapped.maps), fix, source=source, exact=known)
-
-
 def _written(mapped: Mapped) -> Finding:
     """A tensor that all samples share is written with values that differ between them."""
-    level = mapped.inner
-    name = _target(level) if level else ""
-    writing = [shown(level.place, f"writes a different value per sample into {name or 'it'}.")] if level else []
+    level, body, name = mapped.inner, mapped.body, _target(mapped.statement)
+    writing = if_known(mapped.place, f"writes a different value per sample into {name or 'it'}.")
     base = name.partition("[")[0]
-    places = assignments(level.body, base, before=level.line + 1) if level and level.body and base else ()
-    made = next((each for each in reversed(places) if level and each != level.place), None)
-    if level is None or level.body is None or not base:
+    if level is None or body is None or not base:
         fix = "Create the written tensor from a per-sample tensor: x.new_zeros(3) instead of torch.zeros(3)."
         title = "vmap: a tensor that all samples share is modified in place with per-sample values."
-        return _told(mapped, title, writing, fix, level.place if level else None, exact=False)
+        return mapped.told(title, [writing], fix, mapped.place, exact=False)
+    places = assignments(body, base, before=level.line + 1)
+    made = next((each for each in reversed(places) if each != level.place), None)
     if made is None:
         x = mapped.sample(level.line, shape_of(level.value(base)))
-        return _told(
-            mapped,
+        copy = f" Or write into a per-sample copy: {base} + torch.zeros_like({x})." if x else ""
+        return mapped.told(
             f"{base} comes from outside the mapped function: all samples share it, but each writes its own values.",
-            writing,
-            "Return the values instead: vmap stacks what the function returns."
-            + (f" Or write into a per-sample copy: {base} + torch.zeros_like({x})." if x else ""),
+            [writing],
+            f"Return the values instead: vmap stacks what the function returns.{copy}",
             level.place,
             exact=level.value(base) is not None,
         )
-    fix = _batched(mapped, level.body, made, base)
-    return _told(
-        mapped,
+    return mapped.told(
         f"{base} is one tensor for all samples, but each sample writes its own values into it.",
-        [shown(made, f"creates {base} without the batch dimension."), *writing],
-        fix,
+        [shown(made, f"creates {base} without the batch dimension."), writing],
+        _batched(mapped, body, made, base),
         made,
         exact=True,
     )
 
 
-def _target(level: Level) -> str:
-    """What the failing statement writes to: `out` of `out[i] = x`, `out += x` and `out.add_(x)`."""
-    statement = level.statement
+def _target(statement: ast.stmt | None) -> str:
+    """What a statement writes to: `out` of `out[i] = x`, `out += x` and `out.add_(x)`."""
     targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
     for target in targets:
         node = target.value if isinstance(target, ast.Subscript) else target
         if isinstance(statement, ast.AugAssign) or isinstance(target, ast.Subscript):
             return dotted(node) or ""
-    for node in expressions(statement) if statement else ():
-        receiver, method = callee(node) if isinstance(node, ast.Call) else (None, "")
+    for receiver, method in map(callee, calls_in(statement)):
         if receiver is not None and method.endswith("_") and not method.endswith("__"):
-            base = receiver.value if isinstance(receiver, ast.Subscript) else receiver
-            return dotted(base) or ""
+            return dotted(receiver.value if isinstance(receiver, ast.Subscript) else receiver) or ""
     return ""
 
 
 def _batched(mapped: Mapped, body: Body, made: Place, name: str) -> str:
     """The statement that makes a tensor, so that each sample has its own."""
-    statement = statement_at(body, *made.position)
+    statement, x = statement_at(body, *made.position), mapped.sample(made.line)
     value = statement.value if isinstance(statement, ast.Assign) else None
-    alone = isinstance(statement, ast.Assign) and [*map(dotted, statement.targets)] == [name]
-    x = mapped.sample(made.line)
     if not x:
         return f"Create {name} from a tensor of the sample, with its new_zeros() or torch.zeros_like()."
     if not isinstance(value, ast.Call):
         new = f"{name} = {name} + torch.zeros_like({x})"
         return f"Give each sample its own before writing to it: {new}{put(new, 'below', made) if statement else ''}."
-    _, maker = callee(value)
-    given = ", ".join(body.text(each) for each in value.args)
-    named = ", ".join(f"{each.arg}={body.text(each.value)}" for each in value.keywords if each.arg)
-    if library(value.func) == "torch" and maker in _LIKE:
-        size = ", ".join(filter(None, [given, named]))
-        new = f"{name} = {_LIKE[maker].format(x=x, size=size)}"
-        return f"Create it from a per-sample tensor: {new}{write(made, new) if alone else ''}."
-    if library(value.func) == "torch" and maker.endswith("_like"):
-        new = f"{name} = torch.{maker}({x})"
-        return f"Create it like a per-sample tensor of the same shape: {new}{write(made, new) if alone else ''}."
-    new = f"{name} = {body.text(value)} + {x}.new_zeros(())"
-    return f"Give each sample its own: {new}{write(made, new) if alone else ''}."
+    maker = callee(value)[1] if library(value.func) == "torch" else ""
+    how, new = "Give each sample its own", f"{name} = {body.text(value)} + {x}.new_zeros(())"
+    if maker in _LIKE:
+        given = [*map(body.text, value.args), *(f"{k.arg}={body.text(k.value)}" for k in value.keywords if k.arg)]
+        how, new = "Create it from a per-sample tensor", f"{name} = {x}.new_{maker}({', '.join(given)})"
+    elif maker.endswith("_like"):
+        how, new = "Create it like a per-sample tensor of the same shape", f"{name} = torch.{maker}({x})"
+    alone = isinstance(statement, ast.Assign) and [*map(dotted, statement.targets)] == [name]
+    return f"{how}: {new}{write(made, new) if alone else ''}."
 
 
 def _random(mapped: Mapped) -> Finding:
     """Random numbers, and vmap is not told whether each sample gets its own."""
-    level = mapped.inner or mapped.outer
-    module = _running(mapped)
+    module, mended = _running(mapped), 'vmap(..., randomness="different")'
     name = names_of(mapped.failure, [module])[0] if module is not None else ""
     kind = class_name(type(module)) if module is not None else ""
     path = _ITEM.sub(r"[\1]", name)  # of a Sequential
     who = f"{path} ({kind})" if path else f"A {kind}" if kind else "The function"
-    place = mapped.called_at or (mapped.outer.place if mapped.outer else None)
-    mended = 'vmap(..., randomness="different")'
     if mapped.call is not None and (text := mapped.call[0].text(mapped.call[2])).endswith(")"):
         mended = f'{text[:-1]}, randomness="different")'
         mended += str(_instead(*mapped.call[:2], {mapped.call[2]: mended}))
     also = " The layer draws in training mode only: model.eval() disables it." if kind else ""
-    drawing = [shown(mapped.inner.place, "draws random numbers.")] if mapped.inner else []
-    return _told(
-        mapped,
+    return mapped.told(
         f"{who} draws random numbers under vmap, which does not know whether samples share them.",
-        drawing,
+        [if_known(mapped.place, "draws random numbers.")],
         f'To draw different numbers per sample: {mended}. randomness="same" shares them.{also}',
-        place or (level.place if level else None),
+        mapped.called_at or mapped.place,
         exact=mapped.call is not None,
     )
 
@@ -289,36 +273,35 @@ def batch_norm_mapped(failure: Failure) -> Finding | None:
 
 def _norm(mapped: Mapped) -> Finding:
     """A batch norm, whose running statistics all samples share: where each is made, and what to make instead."""
-    module = _running(mapped)
+    module, instead = _running(mapped), ""
     name = _ITEM.sub(r"[\1]", names_of(mapped.failure, [module])[0]) if module is not None else ""
     held = mapped.inner.value(name.partition(".")[0].partition("[")[0]) if mapped.inner and name else None
     norms = [each for _, each in modules_in(held)] if is_module(held) else [module] if is_module(module) else []
     kinds = {class_name(type(each)) for each in norms if keeps_statistics(each)}
-    made = [
-        (replace(body.place(each), line=node.lineno), body, each, node)
-        for body, each, node in calls_of(*user_files(mapped.failure))
-        if callee(node)[1] in kinds and node.args
-    ]
-    new = {node: f"nn.GroupNorm(1, {body.text(node.args[0])})" for _, body, _, node in made[:_MOST]}
-    written = [f"line {node.lineno}: {text}" for node, text in new.items()]
-    instead = f" ({'; '.join(written)})" if written and len(made) <= _MOST else ""
-    if instead:
-        every = {id(each): (body, each) for _, body, each, _ in made}
-        for key, (body, each) in every.items():
-            own: dict[ast.expr, str] = {node: new[node] for _, _, one, node in made if id(one) == key}
-            instead += str(_instead(body, each, own))
-    here = [shown(mapped.inner.place, f"runs {name or 'it'}.")] if mapped.inner else []
-    named = [] if made else [*_named(mapped.failure, kinds)]
-    chosen = [shown(place, f"names the class, {text}.") for place, text in named] if len(named) == 1 else []
-    return _told(
-        mapped,
+    calls = calls_in_files(mapped.failure)
+    made = [(body, each, node) for body, each, node in calls if callee(node)[1] in kinds and node.args]
+    places = [replace(body.place(each), line=node.lineno) for body, each, node in made]
+    if 0 < len(made) <= _MOST:
+        new = {node: f"nn.GroupNorm(1, {body.text(node.args[0])})" for body, _, node in made}
+        edits = [
+            str(_instead(body, each, {node: new[node] for _, one, node in made if one is each}))
+            for each, body in {each: body for body, each, _ in made}.items()
+        ]
+        written = "; ".join(f"line {node.lineno}: {text}" for node, text in new.items())
+        instead = f" ({written}){''.join(edits)}"
+    named = only([] if made else _named(mapped.failure, kinds))
+    return mapped.told(
         f"{name or 'A batch norm'}{f' ({class_name(type(module))})' if name else ''} updates its running statistics "
         "in place, and under vmap all samples share them.",
-        [*(shown(place, "creates a batch norm.") for place, _, _, _ in made[:_MOST]), *chosen, *here],
+        [
+            *(shown(place, "creates a batch norm.") for place in places[:_MOST]),
+            shown(named[0], f"names the class, {named[1]}.") if named else None,
+            if_known(mapped.place, f"runs {name or 'it'}."),
+        ],
         f"Replace each batch norm with a layer that keeps no statistics: nn.GroupNorm{instead}. {OR}Or, to normalize "
         "each sample by its own statistics, call torch.func.replace_all_batch_norm_modules_(model) before the "
         "parameters and buffers are collected.",
-        made[0][0] if made else named[0][0] if chosen else mapped.inner.place if mapped.inner else None,
+        places[0] if places else named[0] if named else mapped.place,
         exact=bool(name),
     )
 
@@ -327,7 +310,7 @@ def _named(failure: Failure, kinds: Collection[str]) -> Iterator[tuple[Place, st
     """Where the program has a class that it does not call by its name: in a dict of layers, as an argument."""
     for module in (next(functions(file), None) for file in user_files(failure)):
         for each in ast.walk(module.node) if module is not None else ():
-            if isinstance(each, ast.stmt) and not any(True for _ in blocks(each)):
+            if isinstance(each, ast.stmt) and not is_compound(each):
                 found = [node for node in expressions(each) if (dotted(node) or "").rpartition(".")[2] in kinds]
                 yield from ((module.place(each), module.text(node)) for node in found if module is not None)
 
@@ -354,17 +337,14 @@ def _running(mapped: Mapped) -> object:
 
 def _condition(mapped: Mapped) -> Finding:
     """A branch that depends on a value, which every sample would take by its own."""
-    level = mapped.inner
-    test = _test(level) if level else None
-    text = level.body.text(test) if level and level.body and test is not None else ""
+    test = _test(mapped.statement)
+    text = mapped.body.text(test) if mapped.body is not None and test is not None else ""
     does = "branches on a value that differs from sample to sample." if text else "needs the value of a tensor."
-    lines = [shown(level.place, does)] if level else []
-    return _told(
-        mapped,
+    return mapped.told(
         f"A branch depends on {text or 'the value of a tensor'}, which has one value per sample under vmap.",
-        lines,
-        _checked_outside(mapped) or _without_branch(level, text),
-        level.place if level else None,
+        [if_known(mapped.place, does)],
+        _checked_outside(mapped) or _without_branch(mapped, text),
+        mapped.place,
         exact=bool(text),
     )
 
@@ -374,12 +354,10 @@ def _checked_outside(mapped: Mapped) -> str:
 
     Where that is all that its function was called for, it is the call that is to be moved.
     """
-    level = mapped.inner
-    statement = level.statement if level else None
+    level, statement, users = mapped.inner, mapped.statement, mapped.failure.users
     decided = [each for _, block in blocks(statement) for each in block] if isinstance(statement, ast.If) else []
     if level is None or not (isinstance(statement, ast.Assert) or (decided and all(map(_reports, decided)))):
         return ""
-    users = mapped.failure.users
     check = users[users.index(level) + 1] if level is not users[-1] else None
     alone = check is not None and check is not mapped.outer and isinstance(check.statement, ast.Expr)
     what = f": take line {check.line}, `{check.place.text}`, out of it" if check and alone else ""
@@ -394,11 +372,10 @@ def _reports(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Raise)
 
 
-def _test(level: Level) -> ast.expr | None:
-    statement = level.statement
+def _test(statement: ast.stmt | None) -> ast.expr | None:
     if isinstance(statement, ast.If | ast.While | ast.Assert):
         return statement.test
-    for node in expressions(statement) if statement else ():
+    for node in expressions(statement):
         if isinstance(node, ast.IfExp):
             return node.test
         if isinstance(node, ast.BoolOp):
@@ -408,10 +385,9 @@ def _test(level: Level) -> ast.expr | None:
     return None
 
 
-def _without_branch(level: Level | None, text: str) -> str:
-    statement = level.statement if level else None
-    body = level.body if level else None
-    for node in expressions(statement) if statement else ():
+def _without_branch(mapped: Mapped, text: str) -> str:
+    level, body, statement = mapped.inner, mapped.body, mapped.statement
+    for node in expressions(statement):
         if isinstance(node, ast.IfExp) and level and body and statement:
             chosen = f"torch.where({as_tensor(level, node.test)}, {whole(node.body)}, {whole(node.orelse)})"
             line = rewritten(body, statement, {node: chosen})
@@ -420,33 +396,28 @@ def _without_branch(level: Level | None, text: str) -> str:
         if isinstance(node, ast.Call) and callee(node)[0] is None and callee(node)[1] in ("max", "min"):
             kind = "maximum" if callee(node)[1] == "max" else "minimum"
             return f"Use torch.{kind}(a, b), or clamp() with a number."
+    condition = text or "condition"
     if isinstance(statement, ast.While):
-        return (
-            "Run a fixed number of steps and keep what has converged: "
-            f"x = torch.where({text or 'condition'}, step(x), x)."
-        )
+        return f"Run a fixed number of steps and keep what has converged: x = torch.where({condition}, step(x), x)."
     if level is None or body is None or not isinstance(statement, ast.If):
-        return f"Compute both branches and select: torch.where({text or 'condition'}, a, b)."
+        return f"Compute both branches and select: torch.where({condition}, a, b)."
     return selected(level, body, statement)
 
 
 def _number(mapped: Mapped) -> Finding:
     """A tensor is read as a Python number."""
-    level = mapped.inner
-    found = _read(level) if level else None
-    if found is None and level is not None and _test(level) is not None:  # `if` asks for a number as well
+    found, level = _read(mapped.statement), mapped.inner
+    if found is None and _test(mapped.statement) is not None:  # `if` asks for a number as well
         return _condition(mapped)
     sliced = _sliced(level) if level is not None and found is None else None
-    if sliced is not None:
-        return _slice(mapped, *sliced)
-    text = level.body.text(found) if level and level.body and found is not None else ""
-    lines = [shown(level.place, "reads it as a Python number.")] if level else []
-    return _told(
-        mapped,
+    if level is not None and sliced is not None:
+        return _slice(mapped, level, *sliced)
+    text = mapped.body.text(found) if mapped.body is not None and found is not None else ""
+    return mapped.told(
         f"{text or 'A tensor'} needs a single number, but under vmap there is one value per sample.",
-        lines,
-        _kept(level, found),
-        level.place if level else None,
+        [if_known(mapped.place, "reads it as a Python number.")],
+        _kept(mapped, found),
+        mapped.place,
         exact=bool(text),
     )
 
@@ -462,23 +433,22 @@ def _sliced(level: Level) -> tuple[ast.Slice, str] | None:
     return None
 
 
-def _slice(mapped: Mapped, taken: ast.Slice, name: str) -> Finding:
+def _slice(mapped: Mapped, level: Level, taken: ast.Slice, name: str) -> Finding:
     """A slice whose bounds differ from sample to sample: positions can, as long as there are as many of them."""
-    level = mapped.inner
-    body, statement = (level.body, level.statement) if level else (None, None)
-    size = _size(level, taken) if level is not None else ""
-    new, how = "", "with positions, start + torch.arange(n), where n is the same for all samples"
-    if size and taken.lower is not None and body is not None and isinstance(statement, ast.stmt):
-        positions = f"{simple(body.text(taken.lower))} + torch.arange({size})"
-        new = _with_part(body, statement, taken, positions)
-    if new and body is not None and statement is not None:
-        how = f"with positions: {on_line(body.place(statement), new)}"
-    fix = f"A slice needs its bounds as Python numbers. Index {how}."
-    if not new:
-        fix += " Where the sizes differ, take the longest and put zeros beyond each end, with torch.where."
-    title = f"{name} is one number per sample under vmap, and a slice needs the same bounds for all."
-    lines = [shown(level.place, f"slices by {name}.")] if level else []
-    return _told(mapped, title, lines, fix, level.place if level else None, exact=True)
+    body, statement, size, new = level.body, level.statement, _size(level, taken), ""
+    if size and taken.lower is not None and body is not None and statement is not None:
+        new = _with_part(body, statement, taken, f"{simple(body.text(taken.lower))} + torch.arange({size})")
+    how = "with positions, start + torch.arange(n), where n is the same for all samples"
+    longest = " Where the sizes differ, take the longest and put zeros beyond each end, with torch.where."
+    if new:
+        how, longest = f"with positions: {on_line(level.place, new)}", ""
+    return mapped.told(
+        f"{name} is one number per sample under vmap, and a slice needs the same bounds for all.",
+        [shown(level.place, f"slices by {name}.")],
+        f"A slice needs its bounds as Python numbers. Index {how}.{longest}",
+        level.place,
+        exact=True,
+    )
 
 
 def _size(level: Level, taken: ast.Slice) -> str:
@@ -503,65 +473,45 @@ def _with_part(body: Body, statement: ast.stmt, part: ast.Slice, new: str) -> st
     return (line[: part.col_offset] + new.encode() + line[part.end_col_offset :]).decode().strip()
 
 
-def _read(level: Level) -> ast.expr | None:
-    """The expression that makes a number of a tensor."""
-    for node in expressions(level.statement) if level.statement else ():
-        receiver, name = callee(node) if isinstance(node, ast.Call) else (None, "")
+def _read(statement: ast.stmt | None) -> ast.Call | None:
+    """The call that makes a number of a tensor."""
+    for node in calls_in(statement):
+        receiver, name = callee(node)
         if (receiver is not None and name in _READS) or (receiver is None and name in _NUMBERS):
             return node
     return None
 
 
-def _kept(level: Level | None, found: ast.expr | None) -> str:
-    body = level.body if level else None
-    if isinstance(found, ast.Call) and body is not None:
-        receiver, name = callee(found)
-        operand = receiver if receiver is not None else next(iter(found.args), None)
-        if name == "range":
-            return "Loop over a number that is the same for all samples, and mask the rest with torch.where."
-        statement = level.statement if level else None
-        indexed = [n for n in (expressions(statement) if statement else ()) if isinstance(n, ast.Subscript)]
-        held = next((each.value for each in indexed if each.slice is found), None)
-        if operand is not None and held is not None:
-            index = f"{simple(body.text(operand))}.reshape(1)"
-            picked = f"{simple(body.text(held))}.index_select(0, {index})[0]"
-            taken = next((n for n in indexed if n.slice is found), None)
-            new = rewritten(body, statement, {taken: picked}) if statement is not None and taken is not None else ""
-            how = on_line(body.place(statement), new) if statement is not None and new else picked
-            return f"Index with the tensor: {how}."
-        if operand is not None:
-            tensor = simple(body.text(operand))
-            written = _instead(body, statement, {found: tensor}) if statement is not None else ""
-            return f"Keep the tensor: {tensor} instead of {body.text(found)}{written}."
-    return "Keep it a tensor: compute, index and compare with PyTorch operations such as torch.where and gather()."
+def _kept(mapped: Mapped, found: ast.Call | None) -> str:
+    body, statement = mapped.body, mapped.statement
+    receiver, name = callee(found) if found is not None else (None, "")
+    operand = receiver if receiver is not None or found is None else next(iter(found.args), None)
+    if name == "range":
+        return "Loop over a number that is the same for all samples, and mask the rest with torch.where."
+    if found is None or operand is None or body is None or statement is None:
+        return "Keep it a tensor: compute, index and compare with PyTorch operations such as torch.where and gather()."
+    every = (each for each in expressions(statement) if isinstance(each, ast.Subscript))
+    taken, tensor = next((each for each in every if each.slice is found), None), simple(body.text(operand))
+    if taken is None:
+        return f"Keep the tensor: {tensor} instead of {body.text(found)}{_instead(body, statement, {found: tensor})}."
+    picked = f"{simple(body.text(taken.value))}.index_select(0, {tensor}.reshape(1))[0]"
+    new = rewritten(body, statement, {taken: picked})
+    return f"Index with the tensor: {on_line(body.place(statement), new) if new else picked}."
 
 
 def _dynamic(mapped: Mapped) -> Finding:
     """A result whose size depends on values."""
-    level = mapped.inner
-    lines = [shown(level.place, "gives a result whose size depends on the values.")] if level else []
-    masked = _masked(level) if level else None
-    body = level.body if level else None
-    if (written := masked_write(level) if level else "") and level is not None:
-        fix = written
-    elif masked is not None and body is not None:
+    body, every = mapped.body, (each for each in expressions(mapped.statement) if isinstance(each, ast.Subscript))
+    masked = next((each for each in every if isinstance(each.slice, ast.Compare | ast.Name | ast.UnaryOp)), None)
+    fix = "Keep the size: select with torch.where(mask, x, 0) and count with mask.sum()."
+    if masked is not None and body is not None:
         tensor, mask = body.text(masked.value), body.text(masked.slice)
         where = f"torch.where(mask, {tensor}, 0), with mask = {mask} in a shape that broadcasts"
         fix = f"Keep the size and put zeros where the mask is False: {where}; mask.sum() counts the rest."
-    else:
-        fix = "Keep the size: select with torch.where(mask, x, 0) and count with mask.sum()."
-    return _told(
-        mapped,
+    return mapped.told(
         "The size of a result depends on the values of each sample, but vmap needs one size for all.",
-        lines,
-        fix,
-        level.place if level else None,
-        exact=level is not None,
+        [if_known(mapped.place, "gives a result whose size depends on the values.")],
+        (masked_write(mapped.inner) if mapped.inner is not None else "") or fix,
+        mapped.place,
+        exact=mapped.inner is not None,
     )
-
-
-def _masked(level: Level) -> ast.Subscript | None:
-    for node in expressions(level.statement) if level.statement else ():
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Compare | ast.Name | ast.UnaryOp):
-            return node
-    return None

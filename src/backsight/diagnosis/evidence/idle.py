@@ -11,13 +11,13 @@ import torch
 
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
-from backsight.naming.plain import class_name, namespace
+from backsight.naming.plain import class_name
 from backsight.source import Body, Place, backward_roots, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, reads, spots, target_names, uses
 from backsight.source.body import body_around, callee, dotted, expressions
 from backsight.story.evaluated import value_of
-from backsight.story.failure import Failure, Level, follow
+from backsight.story.failure import Failure, Level, entry_of, follow
 from backsight.story.memory import is_module, is_tensor
 from backsight.story.sections import methods_of
 from backsight.tape import modules_in, registered
@@ -73,9 +73,7 @@ def parameter_at(module: object, path: str) -> object:
     """Return the parameter at a path of `trainable`, past whatever the modules override; None if there is none."""
     held = module
     for part in path.split("."):
-        inside = namespace(held) or {}
-        tables = (inside.get(table) for table in ("_parameters", "_modules"))
-        held = next((table[part] for table in tables if type(table) is dict and part in table), None)
+        held = entry_of(held, part)
     return held
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from backsight.diagnosis.amending import functional, instead
-from backsight.diagnosis.births.safe import replaced, root_kept_away
+from backsight.diagnosis.births.birth import replaced, root_kept_away
 from backsight.source import Place, read_at
 from backsight.source.body import callee, expressions, given_to
 from backsight.tape import Edge, Graph, Node

@@ -11,17 +11,7 @@ from typing import Any, NamedTuple
 from backsight.diagnosis.wording import listed
 from backsight.naming.plain import class_dict, class_name, is_class, mro, namespace
 from backsight.source import Body, Place, function_at, statement_at
-from backsight.source.bindings import (
-    are_alternatives,
-    arms_of,
-    bound,
-    names_read,
-    parameters_of,
-    reads,
-    spots,
-    targets,
-    uses,
-)
+from backsight.source.bindings import are_alternatives, bound, declared, names_read, parameters_of, spots, targets, uses
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING, values_of
 from backsight.source.edits import OR, on_line, without_marks
@@ -279,7 +269,7 @@ def _counts(section: Section) -> Iterator[Unsteady]:
     """Attributes and globals that a run changes, and reads."""
     every = list(statements(section.body.node))
     read = names_read(*every)
-    outer = {name for each in every if isinstance(each, ast.Global | ast.Nonlocal) for name in each.names}
+    outer = declared(section.body.node)
     for each in every:
         changed = {name for name in bound(each) if name.startswith("self.") or name in outer}
         for target, _, _ in targets(each):
@@ -315,7 +305,7 @@ def _buffers(section: Section, every: Sequence[Section]) -> Iterator[Unsteady]:
             for other in every
             if other is section or other.value("self") is own
             for node in statements(other.body.node)
-            if node is not each and reads(node, name)
+            if node is not each and name in names_read(node)
         )
         if not any(
             other is not section
@@ -371,7 +361,7 @@ def _has_graph(value: object) -> bool:
 def _done_already(section: Section, statement: ast.stmt) -> str:
     """What keeps a statement from running again: `if self.cache is None:` around it, and what sets that."""
     around = spots(section.body.node)
-    arms = arms_of(section.body, statement)
+    arms = next((each.arms for each in around if each.node is statement), ())
     condition = next((each for each, label in reversed(arms) if isinstance(each, ast.If) and label == "body"), None)
     read = names_read(condition.test) if condition else set()
     for each in around:
@@ -430,10 +420,9 @@ def _assigned_at(body: Body, node: ast.expr, name: str, section: Section) -> Pla
     found, every = None, spots(body.node)
     given = [each for each in every if name in bound(each.node)]
     if not isinstance(node, ast.Subscript) and given:
-        declared = any(name in each.node.names for each in every if isinstance(each.node, ast.Global | ast.Nonlocal))
         around = isinstance(body.node, ast.Module) or any(each is section.body.node for each in ast.walk(body.node))
         again = len(given) > 1 or bool(given[0].around(ast.For, ast.While))
-        if not declared and not (around and again):
+        if name not in declared(body.node) and not (around and again):
             return None  # a variable of its own, or what is assigned once
     for each in statements(body.node):
         for target, _, _ in targets(each):

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from types import FrameType
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, listed, numbered, shown, warning
-from backsight.findings.evidence import Fact
+from backsight.diagnosis.wording import counted, listed, numbered, shown, sure_if, warning
 from backsight.source import Cut
 from backsight.story.cuts import cuts
 from backsight.story.failure import failure_at
@@ -23,25 +22,20 @@ _OF_LABELS = ("comparison", "integer", "index")
 def unheard(
     model: str, steps: int, frame: FrameType, *, since: int = 0, reached: Sequence[str] = (), total: int = 0
 ) -> Finding:
-    """Return the finding that no gradient came back to what a model returned; `frame` is where the step is made.
-
-    since: the first of these steps, if it is known. reached: the parameters that got a gradient, of `total`.
-    """
+    """Return the finding that no gradient came back to what a model returned, but to `reached` of `total`."""
     cut, sure = _cut(frame)
     elsewhere = "came from elsewhere, such as a penalty on the weights"
     if 0 < len(reached) < total:
         elsewhere = f"only reached {listed(reached, 3)}, without it"
     began = f" from step {numbered(since)} on" if since > 1 else ""
-    evidence: list[Fact] = [
-        f"{model} was called with gradients enabled, but in {counted(steps, 'step')}{began} its output received no "
-        f"gradient. The gradients of these steps {elsewhere}."
-    ]
-    if cut is not None:
-        evidence.append(shown(cut.place, f"detaches the loss: {cut.why}.", None if sure else "read"))
     return warning(
         DEAF,
         f"The loss does not depend on the output of {model}.",
-        evidence,
+        (
+            f"{model} was called with gradients enabled, but in {counted(steps, 'step')}{began} its output received no "
+            f"gradient. The gradients of these steps {elsewhere}.",
+            shown(cut.place, f"detaches the loss: {cut.why}.", sure_if(sure)) if cut is not None else None,
+        ),
         "Compute the loss from the output itself, without .detach(), .data, .item() or torch.no_grad() in between.",
         cut.place if cut is not None else None,
         exact=cut is None or sure,
@@ -65,8 +59,7 @@ IN_A_RECORDING = "After `backsight run --record`, `backsight runs show`"
 
 
 def _cut(frame: FrameType) -> tuple[Cut | None, bool]:
-    """Return what the source shows to cut off a loss of the functions that run, or of what they call; and whether
-    nothing else may."""
+    """Return what the source shows to cut off a loss of the functions that run; and whether nothing else may."""
     failure = failure_at(Warning(), frame)
     every = cuts(failure, trained(failure), starts=losses(failure.users)[:1])
     first = {each.cut.place.position: each.cut for each in every if not each.before and each.verdict is not False}

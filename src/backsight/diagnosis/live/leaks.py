@@ -58,10 +58,7 @@ class Leak:
 
 
 class Leaks:
-    """Follows the optimizer steps of a program, and knows what grows.
-
-    A look takes some hundredths of a second, as `graphs()` does, and in ten thousand steps there are fifteen.
-    """
+    """Follows the optimizer steps of a program, and knows what grows; in ten thousand steps it looks fifteen times."""
 
     def __init__(self, before: Mapping[int, int] | None = None) -> None:
         """before: how many steps each optimizer made that nobody followed, by the identity of its groups."""

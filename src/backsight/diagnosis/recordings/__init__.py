@@ -15,22 +15,13 @@ import numpy as np
 
 from backsight.diagnosis.causes import follows, in_order, one_for_each_cause
 from backsight.diagnosis.finding import Finding, Report
-from backsight.diagnosis.recordings import (  # noqa: F401  # each enters itself
-    depth,
-    non_finite,
-    not_falling,
-    quiet,
-    risen,
-    saturated,
-    update_ratio,
-)
-from backsight.diagnosis.recordings.recording import Progress, Recording
-from backsight.diagnosis.recordings.registry import RULES, Rule, rule
+from backsight.diagnosis.recordings import depth, losses, non_finite, quiet  # noqa: F401  # each enters itself
+from backsight.diagnosis.recordings.recording import RULES, Progress, Recording, rule
 from backsight.diagnosis.wording import counted, listed
 from backsight.findings.printing.data import from_data
 from backsight.runs import FOUND, Run
 
-__all__ = ["RULES", "Recording", "Rule", "audit_run", "rule"]
+__all__ = ["RULES", "Recording", "audit_run", "rule"]
 
 
 def audit_run(run: Run, progress: Progress = lambda read, of: None) -> Report:
@@ -54,7 +45,6 @@ def audit_run(run: Run, progress: Progress = lambda read, of: None) -> Report:
     before = list(_found_before(run))
     recording = Recording(run, progress, before)
     rules = RULES.values() if len(recording.steps) else ()  # without a step there is nothing to look at
-    before = list(_found_before(run))
     findings = one_for_each_cause([*(finding for rule in rules for finding in rule(recording)), *before])
     findings = [_with_consequences(finding, before, findings) for finding in findings]
     findings.sort(key=lambda finding: finding.code)

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.recordings.recording import Module, Recording
-from backsight.diagnosis.recordings.registry import rule
+from backsight.diagnosis.recordings.recording import Module, Recording, rule
 from backsight.diagnosis.recordings.rows import STEADY, Rows
 from backsight.diagnosis.wording import listed
 
@@ -161,8 +160,7 @@ def vanishing(recording: Recording) -> Iterator[Finding]:
 
 
 def _line_of_most(recording: Recording, layers: Iterable[Layer]) -> str | None:
-    """Return the line that computes most of these layers, as in a loop; None where one computes all, as a call of the
-    model does."""
+    """Return the line that computes most of these layers, as in a loop; None where one computes all."""
     graph, owners = recording.graph, _owners(recording, layers)
     if graph is None or not graph.lines:
         return None
@@ -250,10 +248,7 @@ class Architecture:
 
 
 def _ending_with_norm(recording: Recording, modules: Iterable[Module]) -> list[Module]:
-    """Return the blocks in which each normalization runs after what it stands beside, and not before.
-
-    A block is a module with normalizations and others with weights right inside of it.
-    """
+    """Return the modules with weights and normalizations right inside of them, where the latter run last."""
     order = recording.order
     inside: dict[str, list[Module]] = {}
     for module in recording.modules.values():

@@ -12,8 +12,7 @@ import numpy as np
 from backsight.diagnosis.births.birth import number
 from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.recordings.losses import Rise, before, is_lost, losses, rise, what
-from backsight.diagnosis.recordings.recording import Recording, run_again
-from backsight.diagnosis.recordings.registry import rule
+from backsight.diagnosis.recordings.recording import Recording, rule, run_again
 from backsight.diagnosis.recordings.rows import Mask, Rows
 from backsight.diagnosis.wording import counted, listed
 from backsight.tape.ops import VIEWS, op_name
@@ -205,10 +204,7 @@ def _spoilt(recording: Recording) -> list[str]:
 
 
 def _fix(recording: Recording, first: Strange, step: int, *, grown: bool) -> Undefined:
-    """Return what to do, and the line of the operation that produced it, where that is known.
-
-    grown: whether gradients grew in the steps before.
-    """
+    """Return what to do, and the line that produced it; `grown`: whether gradients grew in the steps before."""
     known = None if first.infs else of_a_parameter(recording, step)
     if known is None and grown:
         return Undefined(_FIXES["diverging"], None)
@@ -454,8 +450,7 @@ _FREE = {
 
 
 class Undefined(NamedTuple):
-    """What to do about an operation that gives NaN where nothing is infinite, its line where that is known, and what
-    was seen of it."""
+    """What to do about an operation that gives NaN, its line where that is known, and what was seen of it."""
 
     fix: str
     line: str | None
@@ -463,8 +458,7 @@ class Undefined(NamedTuple):
 
 
 def of_a_parameter(recording: Recording, step: int) -> Undefined | None:
-    """Return the first operation in the forward pass whose operand is a parameter that was outside of what it is
-    defined for, at this step; None if there is none."""
+    """Return the first operation whose operand is a parameter outside of what it is defined for, at this step."""
     weights = recording.rows("weight")
     for op, name, line in _on_parameters(recording):
         low, high = _DOMAINS[op]
@@ -481,8 +475,7 @@ def of_a_parameter(recording: Recording, step: int) -> Undefined | None:
 
 
 def _on_parameters(recording: Recording) -> Iterator[tuple[str, str, str | None]]:
-    """Yield the operations that are not defined for every number and have a parameter as their operand, in the order
-    of the forward pass: each with the name of the parameter, and its line."""
+    """Yield the operations on a parameter that are not defined for every number, with its name and the line."""
     graph = recording.graph
     for node in reversed(graph.nodes if graph is not None else ()):
         edge = node.inputs[0] if node.op in _DOMAINS and node.inputs else None

@@ -1,4 +1,4 @@
-"""What the rules for recordings look at: the modules of a run, and the rows of its tensors."""
+"""The rules for recordings by their codes, and what they look at: the modules of a run, and the rows of its tensors."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.recordings.rows import Rows, read
+from backsight.diagnosis.registry import Rules
 from backsight.runs import DamagedRun, Run, Tensor
 
 Progress = Callable[[int, int], None]
@@ -109,15 +110,17 @@ class Recording:
         return [rows for rows in self.rows("input").values() if rows.tensor.module == module.name and rows.is_float]
 
     def outputs(self, *, around: bool = False) -> Iterator[tuple[Module, Rows]]:
-        """Yield what innermost modules returned in training, in the order of the forward pass; no single numbers.
-
-        around: also what those returned that hold others.
-        """
+        """Yield what innermost modules, or those `around` them too, returned, in order; no single numbers."""
         held = (rows for rows in self.rows("output").values() if rows.is_float and rows["count"].max() > 1)
         for rows in sorted(held, key=self.place):
             module = self.modules.get(rows.tensor.module or "")
             if module is not None and (around or module.is_leaf):
                 yield module, rows
+
+
+RULES: Rules[Recording] = Rules()
+
+rule = RULES.enter
 
 
 def modules_of(run: Run) -> dict[str, Module]:

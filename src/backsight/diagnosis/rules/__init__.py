@@ -1,4 +1,4 @@
-"""The rules of an audit, each in a file of its own, in the order of their codes.
+"""The rules of an audit, those of one kind in a file.
 
 A rule is a function from a `Scene` to findings:
 
@@ -7,44 +7,23 @@ A rule is a function from a `Scene` to findings:
 """
 
 from backsight.diagnosis.rules import (  # noqa: F401  # each enters itself
-    advantage,
-    batch_as_time,
-    born,
+    accumulated,
     broadcast,
     constant_ratio,
-    cut_each_turn,
-    dead_term,
-    drawn,
+    cut_off,
+    dimensions,
     flat,
-    freed_graph,
-    frozen_in_optimizer,
-    frozen_zeros,
-    graph_grows,
+    frozen,
+    graph,
+    held,
     ignored_gradient,
     leaf_without_optimizer,
+    left_gradient,
     loss_argument,
-    mixed_gradient,
-    modified_saved,
     non_finite,
-    other_noise,
-    out_of_reach,
-    overwritten_leaf,
-    padding,
-    parameter_not_reached,
-    parameter_twice,
-    part_of_a_name,
-    saturated,
-    softmax_dim,
-    stale_gradient,
-    thrown_away,
-    undivided,
     unmoved,
-    unshifted,
+    wrong_target,
 )
-from backsight.diagnosis.rules.registry import RULES, Rule, rule
+from backsight.diagnosis.scene import RULES, rule
 
-__all__ = [
-    "RULES",
-    "Rule",
-    "rule",
-]
+__all__ = ["RULES", "rule"]

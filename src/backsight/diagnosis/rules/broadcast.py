@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from backsight.diagnosis.amending import instead, place_on, renewed, swapped
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.scene import Scene, rule
 from backsight.diagnosis.wording import shaped, shown, warning
 from backsight.source import Body, assignments, parsed, statement_at
 from backsight.source.body import body_around, callee, dotted, expressions, given_to, keyword, statements
@@ -83,8 +82,7 @@ def _of_samples(met: Reduced) -> Finding:
 
 
 def _same_shape(met: Met, tall: str, flat: str) -> str:
-    """Say how one of two operands gets the shape of the other, here and where else the function joins the two, and how
-    to mend all of that at once."""
+    """Say how one of two operands gets the shape of the other, here and where else the function joins the two."""
     here = met.line.place
     body = body_around(here.file, here.line)
     lines = [

@@ -9,8 +9,7 @@ import torch
 
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.rules.flat import reached
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.scene import Scene, rule
 from backsight.diagnosis.wording import if_known, listed, shaped, shown, warning
 from backsight.naming import search
 from backsight.source import only
@@ -150,10 +149,7 @@ class Compared:
 
 
 def compared(graph: Graph, watch: Watch) -> Compared | None:
-    """Return the first difference of a graph whose two sides had the same values, and come of the same parameters.
-
-    A ratio of probabilities is rightly 1 where each rollout is used for one update: so exp of a difference is none.
-    """
+    """Return the first difference whose sides had the same values and parameters; a ratio, exp of one, is rightly 1."""
     index = {node.sequence: node.index for node in graph.nodes if node.sequence is not None and node.kind != "leaf"}
     for number, meeting in sorted(met(watch, list(index)).items()) if watch.level == "exact" else ():
         node = graph.nodes[index[number]]

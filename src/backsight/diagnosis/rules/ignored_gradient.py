@@ -10,8 +10,7 @@ from typing import NamedTuple
 from backsight.diagnosis.amending import around, instead, written
 from backsight.diagnosis.evidence.custom import elements, returned
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.scene import Scene, rule
 from backsight.diagnosis.wording import if_known, listed, shown, warning
 from backsight.source import Body, Place
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
@@ -227,8 +226,7 @@ _ORDERS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
 
 
 class Masked(NamedTuple):
-    """The statement of backward that compares the gradient, called `gradient`, what it should compare, the statement of
-    forward that does, and the first one as it is to be."""
+    """The statement that compares the gradient, what it should compare, where forward does that, and how to mend it."""
 
     place: Place
     gradient: str

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.amending import added, around, instead, is_known, written
-from backsight.diagnosis.creating import created_below, given_anew, given_too
+from backsight.diagnosis.amending import added, around, created_below, given_anew, given_too, instead, is_known, written
 from backsight.diagnosis.evidence.constants import derivatives, renewed
 from backsight.diagnosis.evidence.creation import attribute_assignments, built_at, only_built, put_in_place
 from backsight.diagnosis.evidence.unheld import (
@@ -26,15 +25,15 @@ from backsight.diagnosis.evidence.unheld import (
     trainable,
 )
 from backsight.diagnosis.finding import Finding, Severity
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.program import ending, loops_around
+from backsight.diagnosis.scene import Scene, rule
 from backsight.diagnosis.wording import counted, listed, shaped, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import requires_grad, search
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, only, parsed, read_at, statement_at
 from backsight.source.bindings import assigned
-from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.edits import OR
 from backsight.source.freezing import unfreezings_after
 from backsight.source.rewriting import simple
@@ -319,8 +318,7 @@ class _Group(NamedTuple):
 
 
 def _unused_group(built: Place) -> _Group | None:
-    """The group that is only ever filled, `group["params"].append(p)`, by the statement that makes an optimizer or a
-    function of the file which that calls."""
+    """The group that is only ever filled, `group["params"].append(p)`, where an optimizer is made."""
     body = body_around(built.file, built.line)
     called = {callee(node)[1] for node in calls_in(statement_at(body, *built.position))} if body is not None else set()
     own = [each for each in functions(built.file) if getattr(each.node, "name", None) in called]
@@ -364,7 +362,7 @@ def _kept_of(scene: Scene, leaf: Leaf) -> list[str]:
 def _computed_once(scene: Scene, leaf: Leaf, kept: Sequence[str]) -> Finding:
     one = len(kept) == 1
     places = [each for path in kept for each in attribute_assignments(scene, path, inside=True)][: len(kept)]
-    first = kept[0].rpartition(".")[2]
+    first = ending(kept[0])
     value = _converted_first(places[0].text.partition(" = ")[2]) if places else "..."
     return warning(
         "BS101",
@@ -470,8 +468,7 @@ def _created_after(scene: Scene, left: _Left, leaves: Sequence[Leaf]) -> str:
             f"uses anymore, but not {'this one' if len(leaves) == 1 else 'these'}."
         )
     body = body_around(left.replaced.file, left.replaced.line)
-    loops = (each for each in statements(body.node) if isinstance(each, LOOPS)) if body is not None else ()
-    again = " again" if any(each.lineno < left.replaced.line <= (each.end_lineno or 0) for each in loops) else ""
+    again = " again" if loops_around(body, left.replaced.line) else ""
     holds = f"the {number}" if left.number != 1 else "the parameter"
     built = built_at(scene, left.optimizer)
     edit = created_below(built, left.replaced, built.text) if built is not None and not again else ""
@@ -480,10 +477,7 @@ def _created_after(scene: Scene, left: _Left, leaves: Sequence[Leaf]) -> str:
 
 
 def _left_behind(scene: Scene, leaf: Leaf) -> tuple[str, int] | None:
-    """The optimizer of the rest of the leaf's model, and how many of its parameters nothing else holds anymore.
-
-    None if there are none: the leaf has taken the place of others only if those are left behind.
-    """
+    """The optimizer of the rest of the leaf's model, and how many of its parameters nothing else holds, if any."""
     model, _, inner = leaf.name.partition(".")
     reached = scene.reached()
     owners = {each.owner for each in scene.graph.leaves if each.name.startswith(f"{model}.")}
@@ -498,14 +492,9 @@ def _left_behind(scene: Scene, leaf: Leaf) -> tuple[str, int] | None:
 
 
 def _in_plain_container(scene: Scene, leaves: Sequence[Leaf]) -> str:
-    """The attribute of a model that holds all of the leaves in a plain list or dict, `net.layers`; empty if none does.
-
-    Of several modules of one class, each has such an attribute: then the first.
-
-    What a model has registered is named without brackets: `net.layers.0.weight`.
-    """
+    """The plain list or dict of a model that holds all of the leaves, `net.layers`; of several alike the first."""
     holders = list(dict.fromkeys(leaf.name.partition("[")[0] if "[" in leaf.name else "" for leaf in leaves))
-    attributes = {holder.rpartition(".")[2] for holder in holders}
+    attributes = set(map(ending, holders))
     inside = all(_model_of(scene, holder) for holder in holders)
     return holders[0] if inside and len(attributes) == 1 else ""
 
@@ -517,7 +506,7 @@ def _model_of(scene: Scene, path: str) -> str:
 
 def _container_made(scene: Scene, leaves: Sequence[Leaf]) -> Place | None:
     """The one statement, of an `__init__`, that makes the plain list or dict."""
-    attribute = _in_plain_container(scene, leaves).rpartition(".")[2]
+    attribute = ending(_in_plain_container(scene, leaves))
     found = attribute_assignments(scene, attribute, inside=True) if attribute else []
     return only(found)
 
@@ -533,7 +522,7 @@ class _Plain(NamedTuple):
 
 def _plain_made(scene: Scene, leaves: Sequence[Leaf]) -> _Plain | None:
     """What makes the plain list or dict, where the text shows which of both it is."""
-    attribute, made = _in_plain_container(scene, leaves).rpartition(".")[2], _container_made(scene, leaves)
+    attribute, made = ending(_in_plain_container(scene, leaves)), _container_made(scene, leaves)
     body, statement = read_at(made)
     for target, value in assigned(statement) if body is not None and statement is not None else ():
         assert body is not None

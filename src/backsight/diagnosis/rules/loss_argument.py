@@ -1,4 +1,4 @@
-"""BS122: a loss is given probabilities, or the outputs of a layer, where it takes something else."""
+"""BS122, BS130, BS132: a loss is given what it does not take, targets out of reach, or an advantage with its graph."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from backsight.diagnosis.amending import (
     call_at,
     expression_of,
     functional,
+    given_keyword,
     given_of,
     instead,
     swapped,
-    with_keyword,
 )
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import shown, warning
-from backsight.source import parsed
+from backsight.diagnosis.scene import Scene, line_of, operation_of, rule
+from backsight.diagnosis.wording import if_known, listed, shown, warning
+from backsight.findings.evidence import Fact
+from backsight.source import Place, parsed
 from backsight.source.body import callee
 from backsight.source.edits import OR
 from backsight.source.imports import library
 from backsight.source.rewriting import simple
-from backsight.story.holders import given
+from backsight.story.holders import given, leaves_below
 from backsight.tape import Node
 from backsight.tape.ops import VIEWS
-from backsight.tracing import Line, Watch, current
+from backsight.tracing import Line, Met, Reach
 
 _PROBABILITIES = {"Softmax": "softmax", "Sigmoid": "sigmoid"}
 _ACTIVATIONS = {
@@ -78,7 +78,8 @@ class Takes:
             way = logged or f"Pass ctc_loss the log_softmax over the classes: log_softmax(-1) of {of}{wrapped}"
             return f"{way}."
         if self is _POISSON:
-            return f"Pass poisson_nll_loss the input of {given}{raw}, {OR}or set log_input=False{_of_rates(loss)}."
+            rates = given_keyword(loss, "poisson_nll_loss", "log_input", "False")
+            return f"Pass poisson_nll_loss the input of {given}{raw}, {OR}or set log_input=False{rates}."
         way = logged or f"Use {log} instead of {given}{_logarithmic(line, given, log)}" if log else ""
         way = way or f"Pass {self.loss} its log_softmax{_wrapped(loss, operands)}"
         if self is _KL:
@@ -115,16 +116,15 @@ _POISSON = Takes(
 @rule("BS122")
 def loss_argument(scene: Scene) -> Iterator[Finding]:
     """What goes into a loss is the result of something that makes another kind of values than the loss takes."""
-    watch = current()
     for node in scene.graph.nodes:
-        takes = _loss(scene, node, watch)
+        takes = _loss(scene, node)
         edge = node.inputs[takes.position] if takes is not None and len(node.inputs) > takes.position else None
         made = _maker(edge.node) if edge is not None else None
         if takes is not None and made is not None and made.op in takes.mistakes:
-            yield _finding(takes, node, made, watch)
+            yield _finding(takes, node, made)
 
 
-def _loss(scene: Scene, node: Node, watch: Watch | None) -> Takes | None:
+def _loss(scene: Scene, node: Node) -> Takes | None:
     """Return which loss, if any, takes what goes into a node."""
     if node.op == "LogSoftmax":
         picked = any(_reads(user, node) for user in scene.graph.nodes if user.op.startswith("NllLoss"))
@@ -135,11 +135,11 @@ def _loss(scene: Scene, node: Node, watch: Watch | None) -> Takes | None:
         return _NLL
     if node.op == "CtcLoss":
         return _CTC
-    if node.op == "Exp" and watch is not None and (operation := watch.operation_of(node)) is not None:
-        return _POISSON if operation.op == "poisson_nll_loss" else None
-    if node.op == "Mul" and watch is not None and (operation := watch.operation_of(node)) is not None:
-        return _KL if operation.op == "kl_div" else None  # it is put together of others; of a target, it takes a log
-    return None
+    operation = operation_of(node) if node.op in ("Exp", "Mul") else None
+    if operation is not None and (node.op, operation.op) == ("Exp", "poisson_nll_loss"):
+        return _POISSON
+    # It is put together of others; of a target, it takes a log.
+    return _KL if operation is not None and (node.op, operation.op) == ("Mul", "kl_div") else None
 
 
 def _logged(line: Line | None) -> str:
@@ -175,13 +175,8 @@ def _wrapped(loss: Line | None, operands: Sequence[str]) -> str:
     return swapped(loss, {given: f"{simple(given)}.log_softmax(-1)"}) if given else ""
 
 
-def _of_rates(loss: Line | None) -> str:
-    body, statement, call = call_at(loss.place if loss is not None else None, "poisson_nll_loss")
-    return instead(body, statement, with_keyword(body, call, "log_input", "False")) if body and call else ""
-
-
 def _renamed(loss: Line | None, old: str, new: str) -> str:
-    body, statement, call = call_at(loss.place if loss is not None else None, old)
+    body, statement, call = call_at(loss, old)
     if body is None or call is None or not isinstance(call.func, ast.Attribute):
         return ""
     return instead(body, statement, {call.func: f"{body.text(call.func.value)}.{new}"})
@@ -207,11 +202,11 @@ def _adds_bias(node: Node) -> bool:
     return node.op == "Add" and len(inputs) == 2 and inputs[0].op in _SAME_VALUES and inputs[1].kind == "leaf"
 
 
-def _finding(takes: Takes, node: Node, made: Node, watch: Watch | None) -> Finding:
+def _finding(takes: Takes, node: Node, made: Node) -> Finding:
     mistake = takes.mistakes[made.op]
-    lines = [watch.line_of(each) if watch is not None else None for each in (made, node)]
+    lines = [line_of(each) for each in (made, node)]
     made_at, loss_at = lines
-    operation = watch.operation_of(node) if watch is not None else None
+    operation = operation_of(node)
     texts = [each.text for each in operation.operands] if operation is not None else []
     does = takes.does.format(given=mistake)
     says = ("computes its input.", does)
@@ -225,4 +220,143 @@ def _finding(takes: Takes, node: Node, made: Node, watch: Watch | None) -> Findi
         takes.fix(mistake, made_at, loss_at, texts),
         lines[1],
         nodes=(node.index, made.index),
+    )
+
+
+# BS130: targets lie where the last operation of the model never comes.
+
+
+_LOSSES = frozenset({"mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"})
+_DISTANCES = frozenset({"Pow", "Abs", "Mul", "Square"})
+
+
+@rule("BS130")
+def out_of_reach(scene: Scene) -> Iterator[Finding]:
+    """Under an exact watch: a prediction comes of an activation with bounds, and part of its targets lie outside."""
+    for index, met in scene.met().items():
+        if met.reach is not None and (met.op in _LOSSES or _is_distance(scene, scene.graph.nodes[index])):
+            yield _of_range(scene, met, met.reach, index)
+
+
+def _is_distance(scene: Scene, difference: Node) -> bool:
+    """Whether all that is made of a difference is its square, or its absolute value."""
+    users = [node for node in scene.graph.nodes if any(e and e.node.index == difference.index for e in node.inputs)]
+    return bool(users) and all(each.op in _DISTANCES for each in users)
+
+
+def _of_range(scene: Scene, met: Met, reach: Reach, index: int) -> Finding:
+    prediction, target = (f"`{each}`" if each else "" for each in met.operands)
+    sides = []
+    if reach.below:
+        sides.append(f"{reach.below:.0%} of them lie below {reach.low:g}")
+    if reach.above:
+        sides.append(f"{reach.above:.0%} {'lie' if sides else 'of them lie'} above {reach.high:g}")
+    made = next((each for each in scene.graph.nodes if each.sequence == reach.number), None)
+    line = scene.line_of(made) if made is not None else None
+    bounds = "nothing below 0" if reach.high == float("inf") else f"nothing outside of {reach.low:g} to {reach.high:g}"
+    return warning(
+        "BS130",
+        f"The targets{f' {target}' if target else ''} lie outside the range of {prediction or 'the prediction'}.",
+        (
+            f"{' and '.join(sides)}.",
+            *_evidence(met.line.place, line.place if line is not None else None, f"{reach.op} returns {bounds}"),
+        ),
+        f"Remove the last {reach.op}, so the model can return any number{bypassed(line, reach.op)}. {OR}Or scale "
+        "the targets to its range.",
+        line.place if line is not None else met.line.place,
+        nodes=(index,),
+    )
+
+
+def _evidence(compared: Place, made: Place | None, returns: str) -> tuple[Fact, ...]:
+    if made is None or made == compared:
+        return (shown(compared, f"compares the two; {returns}."),)
+    return shown(made, f"computes it: {returns}."), shown(compared, "compares the two.")
+
+
+# BS132: the loss of a policy trains the critic through the advantage.
+
+
+_OF_ONE = frozenset({"Neg", "Exp", "View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Sum", "Mul", "Div"})
+_TOGETHER = frozenset({"Stack", "Cat"})
+_LINEAR = frozenset({"Addmm", "Mm"})
+_DEEPEST = 12
+_MOST = 64
+"""Log-probabilities that were put together of which it is asked whether they are some."""
+
+
+@rule("BS132")
+def advantage(scene: Scene) -> Iterator[Finding]:
+    """Under an exact watch: a log-probability, or a ratio of two, times what a layer of one output has a part in.
+
+    What is expected is a score times a number. The other factor has to be a difference that leads to parameters which
+    the log-probability does not depend on: those of a critic.
+    """
+    for node in scene.graph.nodes:
+        first, second = node.inputs if node.op == "Mul" and len(node.inputs) == 2 else (None, None)
+        if first is None or second is None:
+            continue
+        for score, other, position in ((first.node, second.node, 1), (second.node, first.node, 0)):
+            value = _value(other) if _is_score(score) else None
+            alone = _leaves(scene, other) - _leaves(scene, score)
+            if value is not None and alone:
+                yield _of_advantage(scene, node, position, sorted(alone))
+                return
+
+
+def _is_score(node: Node) -> bool:
+    """Whether a node is a log-probability, or several put together, up to sign, shape, a difference and exp."""
+    ends = [node]
+    for _ in range(_DEEPEST):
+        more = []
+        for each in ends:
+            operation = operation_of(each)
+            if operation is not None and operation.via.endswith(".log_prob"):
+                continue
+            inputs = given(each)
+            passes = each.op in _TOGETHER or each.op in _OF_ONE or each.op == "Sub" or each.op.startswith("Clamp")
+            if not inputs or not passes or (len(inputs) > 1 and each.op not in _TOGETHER):
+                return False
+            more += inputs
+        if not more:
+            return True
+        ends = more[:_MOST]
+    return False
+
+
+def _value(node: Node) -> Node | None:
+    """Return the layer of one output behind a difference: `returns - critic(states)`, scaled or not."""
+    differs = False
+    for _ in range(_DEEPEST):
+        inputs = given(node)
+        if node.op in _LINEAR:
+            return node if differs and node.shape is not None and node.shape[-1:] == (1,) else None
+        differs = differs or node.op == "Sub"
+        if not inputs or node.op not in _OF_ONE | _TOGETHER | {"Sub", "Add"}:
+            return None
+        node = inputs[0] if len(inputs) == 1 else max(inputs, key=lambda each: each.op == "Sub")
+    return None
+
+
+def _leaves(scene: Scene, node: Node) -> set[str]:
+    return {leaf.label for leaf in leaves_below(scene.graph, node.index)}
+
+
+def _of_advantage(scene: Scene, node: Node, position: int, names: list[str]) -> Finding:
+    operation = operation_of(node)
+    texts = {each.position: each.text for each in operation.operands} if operation is not None else {}
+    name = texts.get(position, "")
+    detached = f"{name}.detach()" if name.isidentifier() else "the advantage after .detach()"
+    line = scene.line_of(node)
+    edit = swapped(line, {name: f"{simple(name)}.detach()"}) if name else ""
+    return warning(
+        "BS132",
+        f"The policy loss also trains {listed(names, 2)}, through {f'`{name}`' if name else 'the advantage'}.",
+        (
+            if_known(line, "multiplies a log-probability by a tensor that is still attached to its graph."),
+            "That gradient lowers the advantage of probable actions, whatever their true value is.",
+        ),
+        f"Multiply by {detached}{edit}: the policy then uses only its value, and the critic learns from its own loss.",
+        line,
+        nodes=(node.index,),
     )

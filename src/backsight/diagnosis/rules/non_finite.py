@@ -1,17 +1,35 @@
-"""BS108: the loss, or what backward will multiply by, is NaN or infinite."""
+"""BS108, BS112: the loss, or what backward will multiply by, is NaN or infinite; and where that was born."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from backsight.diagnosis.births import BIRTH, told
 from backsight.diagnosis.evidence.values import has_only_negative_infinities, is_finite
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene
+from backsight.diagnosis.scene import Scene, rule
 from backsight.diagnosis.wording import shaped, warning
 from backsight.tape import Leaf, Node, Saved
 from backsight.tape.modules import module_of
 from backsight.tracing import current
+
+_NOW = 0
+"""In place of the index of a backward: this loss is not finite, whatever was before it."""
+
+
+@rule(BIRTH)
+def born(scene: Scene) -> Iterator[Finding]:
+    """Under `watch(nonfinite=True)` each operation is looked at as it runs."""
+    watch = current()
+    if watch is None:
+        return
+    lost = scene.loss_is_finite is False
+    found = told(watch.nonfinite, [_NOW] if lost else watch.lost)
+    if found is not None:
+        # An earlier gradient may have met a mask on its way to the parameters: then no harm was done.
+        yield found if lost else replace(found, severity="warning")
+
 
 _FIX = (
     "Look at the operation before it: a division by 0, log(0), sqrt of a negative number, an overflow in half "

@@ -12,9 +12,8 @@ from backsight.diagnosis.amending import divided, instead
 from backsight.diagnosis.dropped import lost_update
 from backsight.diagnosis.evidence.singular import Singular, kept_away, may_be_infinite
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import method_of
-from backsight.diagnosis.rules.registry import rule
-from backsight.diagnosis.scene import Scene, Site
+from backsight.diagnosis.program import ending, method_of
+from backsight.diagnosis.scene import Scene, Site, rule
 from backsight.diagnosis.wording import counted, if_known, listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
@@ -148,15 +147,15 @@ def _rounded(first: Unmoved, made: Place | None) -> tuple[tuple[Fact, ...], str,
 
 
 def converted(file: str, names: Sequence[str]) -> Place | None:
-    """Return the statement of a file that makes the parameters of these names half as precise: `model.bfloat16()`,
-    `Net(dtype=torch.float16)`; None where there are several."""
+    """Return the one statement that makes these parameters half as precise: `model.bfloat16()`."""
     parts = {part for name in names for part in name.split(".")} | {"self"}
-    found = {
-        body.place(statement): None
-        for body, statement, call in calls_of(file)
-        if _halves(call) and (_owners(statement, call) & parts or callee(call)[1] == "set_default_dtype")
-    }
-    return next(iter(found)) if len(found) == 1 else None
+    return only(
+        {
+            body.place(statement)
+            for body, statement, call in calls_of(file)
+            if _halves(call) and (_owners(statement, call) & parts or callee(call)[1] == "set_default_dtype")
+        }
+    )
 
 
 def _halves(call: ast.Call) -> bool:
@@ -164,14 +163,14 @@ def _halves(call: ast.Call) -> bool:
     if method in ("bfloat16", "half"):
         return True
     given = [keyword(call, "dtype"), *(call.args if method in ("to", "set_default_dtype") else ())]
-    return any((dotted(each) or "").split(".")[-1] in ("bfloat16", "float16", "half") for each in given)
+    return any(ending(dotted(each)) in ("bfloat16", "float16", "half") for each in given)
 
 
 def _owners(statement: ast.stmt, call: ast.Call) -> set[str]:
     """Return what a statement converts, or binds the converted to, by the last part of its names."""
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     names = [dotted(callee(call)[0]), *map(dotted, targets)]
-    return {name.split(".")[-1] for name in names if name}
+    return {ending(name) for name in names if name}
 
 
 _MASKED = "A factor of 0 after it does not help: 0 * infinity is NaN."
@@ -201,7 +200,7 @@ def scaled(site: Site) -> Scaled | None:
     scale, backoff = values.get("_init_scale"), values.get("_backoff_factor")
     if not isinstance(scale, int | float) or not isinstance(backoff, int | float):
         return None
-    body, own = body_around(*site), name.path.rpartition(".")[2]
+    body, own = body_around(*site), ending(name.path)
     steps = (
         body.place(each)
         for each in (statements(body.node) if body else ())
@@ -223,8 +222,7 @@ def _with_defaults(seen: Scaled) -> str:
 
 
 def never_stepped(seen: Scaled, backwards: int, singular: Sequence[Singular] = ()) -> Finding:
-    """Return the finding that no step was made in the whole run. `singular` are the operations of the losses that were
-    audited, whose gradient may be infinite: by then backward has freed their values, so that it is not known."""
+    """Return the finding that no step was made; `singular` are the operations whose gradient may be infinite."""
     slow = seen.scale * seen.backoff**backwards > _USUAL
     possible = () if slow else singular
     fix = (

@@ -13,7 +13,6 @@ from backsight.diagnosis.errors.devices.owners import (
     anew,
     container_of,
     device_there,
-    dotted_text,
     holder_in_module,
     is_known,
     made_as,
@@ -30,8 +29,8 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, mro, namespace
-from backsight.source import Place, assignments, read_at, statement_at
-from backsight.source.body import callee, calls_in, keyword
+from backsight.source import Body, Place, assignments, parsed, read_at, statement_at
+from backsight.source.body import callee, calls_in, dotted, keyword
 from backsight.source.edits import OR, put, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
@@ -46,8 +45,6 @@ def of_operands(failure: Failure, indexed: str | None) -> Finding:
     found = apart(failure, placed, indexed)
     if found is None:
         return _of_factory(failure, placed) or _unlocated(failure, placed)
-    if found.odd.device.type == "meta" and _is_left_behind(failure, found):
-        found = Apart(found.rest, found.odd)
     odd, rest = found.odd, found.rest
     told = _told(failure, found, indexed is not None)
     where = f"{odd.named} is on {odd.device}, but {rest.named} is on {rest.device}"
@@ -56,30 +53,20 @@ def of_operands(failure: Failure, indexed: str | None) -> Finding:
         f"{where}: {rule}.",
         (*told.lines, *failing(failure, "needs both.")),
         told.fix,
-        source=str(told.place) if told.place else failure.source,
+        source=told.place or failure.source,
         exact=told.sure,
     )
 
 
-def _is_left_behind(failure: Failure, found: Apart) -> bool:
-    """Whether the one with values is what no `.to()` moves, so that the other is on `meta` on purpose."""
-    plain = [holder_in_module(failure, each.tensor) is not None for each in (found.odd, found.rest)]
-    return plain == [False, True]
-
-
 def _told(failure: Failure, found: Apart, is_index: bool) -> Told:
-    odd = found.odd
     if is_index:
         return _index(failure, found)
-    plain = holder_in_module(failure, odd.tensor)
-    if plain is not None:
-        return plain_attribute(failure, found, *plain)
-    if odd.device.type == "meta":
-        return without_data(failure, found)
-    owner = owner_of(failure, odd.tensor)
-    if owner is not None:
-        return registered(failure, found, owner)
-    return _variable(failure, found)
+    if (plain := holder_in_module(failure, found.odd.tensor)) is not None:
+        return _plain_attribute(failure, found, *plain)
+    owner = owner_of(failure, found.odd.tensor)
+    if found.odd.device.type == "meta":
+        return _without_data(failure, found, owner)
+    return _registered(failure, found, owner) if owner is not None else _variable(failure, found)
 
 
 def _index(failure: Failure, found: Apart) -> Told:
@@ -101,53 +88,42 @@ def _variable(failure: Failure, found: Apart) -> Told:
     odd, device = found.odd, spelled(failure, found.rest.device, found.rest.text)
     made_at = origin(failure, odd)
     body, statement = read_at(made_at)
-    for call in calls_in(statement) if body is not None and isinstance(statement, ast.Assign) else ():
-        if callee(call)[1] in FACTORIES and keyword(call, "device") is None and body is not None:
-            text = body.text(call)
-            if "…" not in text and statement is not None:
-                where = device if body.node is _node(failure) else device_there(failure, made_at, device)
-                lines = (
-                    (shown(made_at, f"creates {odd.named} on {odd.device}: no device is given."),) if made_at else ()
-                )
-                moved = _is_one(callee(call)[1])
-                new = f"{text}.to({where})" if moved else f"{text[:-1]}, device={where})"
-                line = rewritten(body, statement, {call: new})
-                edit = write(made_at, line) if made_at is not None and line and is_known(made_at, where) else ""
-                return Told(made_at, lines, f"{'Move it' if moved else 'Create it there'}: {new}{edit}.")
+    here = failure.user.body if failure.user else None
+    for call in calls_in(statement) if isinstance(statement, ast.Assign) else ():
+        if body is None or made_at is None or not _takes_device(body, call):
+            continue
+        where = device if here is not None and body.node is here.node else device_there(failure, made_at, device)
+        new = f"{body.text(call)[:-1]}, device={where})"
+        line = rewritten(body, statement, {call: new}) if statement is not None else ""
+        edit = write(made_at, line) if line and is_known(made_at, where) else ""
+        says = f"creates {odd.named} on {odd.device}: no device is given."
+        return Told(made_at, (shown(made_at, says),), f"Create it there: {new}{edit}.")
     lines = (shown(made_at, f"gives {odd.named}, which is on {odd.device}."),) if made_at else ()
-    if odd.text and dotted_text(odd.text):
+    if dotted(parsed(odd.text)):
         new = f"{odd.text} = {odd.text}.to({device})"
         return Told(made_at, lines, f"Move it first: {new}{put(new, 'above', odd.level.place)}.", made_at is not None)
     return Told(made_at, lines, f"Move {odd.named} first: .to({device}).", sure=False)
 
 
-def _is_one(name: str) -> bool:
-    """Whether a function makes a tensor of the CPU and takes no device."""
-    return name == "from_numpy"
-
-
-def _node(failure: Failure) -> object:
-    return failure.user.body.node if failure.user and failure.user.body else None
+def _takes_device(body: Body, call: ast.Call) -> bool:
+    """Whether a call makes a tensor of the CPU because it is given no device."""
+    return callee(call)[1] in FACTORIES and keyword(call, "device") is None and "…" not in body.text(call)
 
 
 def _of_factory(failure: Failure, placed: list[Placed]) -> Finding | None:
     """A tensor that the failing line itself creates, on the CPU: `h + torch.zeros(3)`."""
     level = failure.user
     rest = next((each for each in placed if each.device.type != "cpu"), None)
-    if level is None or level.body is None or rest is None:
-        return None
-    for call in calls_in(level.statement):
-        text = level.body.text(call)
-        of_torch = getattr(value_of(level, callee(call)[0]), "__name__", "") == "torch"
-        if not of_torch or callee(call)[1] not in FACTORIES or keyword(call, "device") is not None or "…" in text:
+    for call in calls_in(level.statement) if level is not None and rest is not None else ():
+        of_torch = level is not None and getattr(value_of(level, callee(call)[0]), "__name__", "") == "torch"
+        if level is None or level.body is None or rest is None or not of_torch or not _takes_device(level.body, call):
             continue
-        device = spelled(failure, rest.device, rest.text)
-        moved = _is_one(callee(call)[1])
-        new = f"{text}.to({device})" if moved else f"{text[:-1]}, device={device})"
+        text = level.body.text(call)
+        new = f"{text[:-1]}, device={spelled(failure, rest.device, rest.text)})"
         return explanation(
             f"{text} is on the CPU, but {rest.named} is on {rest.device}: both must be on one device.",
             failing(failure, "creates it without device=."),
-            f"{'Move it' if moved else 'Create it there'}: {new}{anew(level, text, new)}.",
+            f"Create it there: {new}{anew(level, text, new)}.",
             source=failure.source,
         )
     return None
@@ -174,10 +150,11 @@ class Told:
     sure: bool = True
 
 
-def registered(failure: Failure, found: Apart, owner: Owner) -> Told:
+def _registered(failure: Failure, found: Apart, owner: Owner) -> Told:
     """A parameter or a buffer: its model was not moved, or it was not in the model when that was."""
     device = spelled(failure, found.rest.device, found.rest.text)
-    if _is_loss(owner.direct) and not owner.is_parameter:
+    of_loss = any(base.__module__ == "torch.nn.modules.loss" for base in mro(type(owner.direct)))
+    if of_loss and not owner.is_parameter:
         return _of_loss(failure, found, owner, device)
     in_list = _in_plain_list(failure, owner)
     if in_list is not None:
@@ -186,11 +163,10 @@ def registered(failure: Failure, found: Apart, owner: Owner) -> Told:
     if not places and not owner.has_moved:
         name = owner.name
         place = made_as(failure, name, owner.module)
-        lines: tuple[Fact, ...] = (
-            (shown(place, f"creates {name} on {found.odd.device}; it is never moved."),) if place else ()
-        )
+        says = f"creates {name} on {found.odd.device}; it is never moved."
         moved = f"{name} = {name}.to({device}){moved_below(place, name, device)}"
-        return Told(place, lines, f"Move the model before its optimizer is created: {moved}.")
+        fix = f"Move the model before its optimizer is created: {moved}."
+        return Told(place, (shown(place, says),) if place else (), fix)
     within = f"{owner.name}.{owner.path.rpartition('.')[0]}" if "." in owner.path else owner.name
     lines = tuple(shown(place, f"moves {text}.", "read") for place, text in places[:1])
     fix = (
@@ -200,33 +176,27 @@ def registered(failure: Failure, found: Apart, owner: Owner) -> Told:
     return Told(places[0][0] if places else None, lines, fix, sure=False)
 
 
-def _is_loss(module: torch.nn.Module) -> bool:
-    return any(base.__module__ == "torch.nn.modules.loss" for base in mro(type(module)))
-
-
 def _of_loss(failure: Failure, found: Apart, owner: Owner, device: str) -> Told:
     """The weights of a loss, which is a module that nobody has moved."""
     place = made_as(failure, owner.name, owner.module)
     body, statement = read_at(place)
     own = owner.path.rpartition(".")[2]
     given = next((keyword(call, own) for call in calls_in(statement) if keyword(call, own) is not None), None)
-    text = simple(body.text(given)) if given is not None and body is not None else ""
-    says = f"creates {owner.name} with {f'{own}={text}' if text else own}, which is on {found.odd.device}."
-    lines = (shown(place, says),) if place else ()
-    if text:
-        target = device_there(failure, place, device)
-        changes = {given: f"{text}.to({target})"} if given is not None else {}
-        new = rewritten(body, statement, changes) if body is not None and statement is not None else ""
-        edit = write(place, new) if place is not None and new and is_known(place, target) else ""
-        moved = moved_below(place, owner.name, target, assign=False)
-        fix = (
-            f"Create it with {own}={text}.to({target}){edit}, {OR}or move the loss like the model: "
-            f"{owner.name}.to({target}){moved}."
-        )
-    else:
+    if place is None or body is None or statement is None or given is None:
         moved = moved_below(place, owner.name, device)
         fix = f"Move the loss like the model: {owner.name} = {owner.name}.to({device}){moved}."
-    return Told(place, lines, fix)
+        says = f"creates {owner.name} with {own}, which is on {found.odd.device}."
+        return Told(place, (shown(place, says),) if place else (), fix)
+    text, target = simple(body.text(given)), device_there(failure, place, device)
+    new = rewritten(body, statement, {given: f"{text}.to({target})"})
+    edit = write(place, new) if new and is_known(place, target) else ""
+    moved = moved_below(place, owner.name, target, assign=False)
+    return Told(
+        place,
+        (shown(place, f"creates {owner.name} with {own}={text}, which is on {found.odd.device}."),),
+        f"Create it with {own}={text}.to({target}){edit}, {OR}or move the loss like the model: "
+        f"{owner.name}.to({target}){moved}.",
+    )
 
 
 def _in_plain_list(failure: Failure, owner: Owner) -> Told | None:
@@ -248,7 +218,7 @@ def _in_plain_list(failure: Failure, owner: Owner) -> Told | None:
     return None
 
 
-def plain_attribute(failure: Failure, found: Apart, module: torch.nn.Module, attribute: str) -> Told:
+def _plain_attribute(failure: Failure, found: Apart, module: torch.nn.Module, attribute: str) -> Told:
     """A tensor that is an attribute of a module, and neither parameter nor buffer."""
     place, value = None, ""
     for body in methods_of(type(module)):
@@ -257,7 +227,6 @@ def plain_attribute(failure: Failure, found: Apart, module: torch.nn.Module, att
             statement = statement_at(body, *places[-1].position)
             place, value = places[-1], body.text(statement.value) if isinstance(statement, ast.Assign) else ""
     kind = class_name(type(module))
-    trained = needs_gradient(found.odd.tensor)
     says = f"makes self.{attribute} a plain attribute of {kind}, which .to() does not move."
     lines: tuple[Fact, ...] = (shown(place, says),) if place else (f"self.{attribute} of the {kind} is not a buffer.",)
     lines += tuple(
@@ -265,7 +234,7 @@ def plain_attribute(failure: Failure, found: Apart, module: torch.nn.Module, att
     )
     text = value if value and "…" not in value else attribute
     known = place if text == value else None
-    if trained:
+    if needs_gradient(found.odd.tensor):
         new = f"self.{attribute} = nn.Parameter({text})"
         return Told(place, lines, f"Register it: {new}{write(known, new) if known else ''}, and let .to() move it.")
     if type((namespace(module) or {}).get(attribute)) in (list, tuple, dict):
@@ -280,9 +249,8 @@ def plain_attribute(failure: Failure, found: Apart, module: torch.nn.Module, att
     return Told(place, lines, fix)
 
 
-def without_data(failure: Failure, found: Apart) -> Told:
+def _without_data(failure: Failure, found: Apart, owner: Owner | None) -> Told:
     """A tensor on `meta`, which has a shape and no values."""
-    owner = owner_of(failure, found.odd.tensor)
     device = spelled(failure, found.rest.device, found.rest.text)
     made_at = origin(failure, found.odd) if owner is None else made_as(failure, owner.name, owner.module)
     lines: tuple[Fact, ...] = ("A tensor on meta has a shape, but no values.",)

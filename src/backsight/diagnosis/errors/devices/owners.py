@@ -16,18 +16,16 @@ from backsight.naming import search
 from backsight.naming.plain import class_name, namespace
 from backsight.source import Place, assignments, only, parsed, read_at
 from backsight.source.bindings import parameters_of
-from backsight.source.body import body_around, callee, calls_in, dotted, expressions, keyword
+from backsight.source.body import body_around, callee, calls_in, dotted, expressions
 from backsight.source.edits import Edit, put, write
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, with_flag
 from backsight.story.failure import Failure, Level
 from backsight.story.files import calls_in_files
-from backsight.story.memory import is_module, is_tensor
+from backsight.story.memory import is_module
 from backsight.story.sections import methods_of
 from backsight.tape import modules_in, parameters_in, registered
 
-_NAMES = (
-    "zeros ones rand randn randint randperm arange tensor full empty eye linspace tril_indices triu_indices from_numpy"
-)
+_NAMES = "zeros ones rand randn randint randperm arange tensor full empty eye linspace tril_indices triu_indices"
 FACTORIES = frozenset(_NAMES.split())
 
 _REGISTRIES = ("_parameters", "_buffers", "_modules")
@@ -44,10 +42,6 @@ class Owner:
     direct: torch.nn.Module
 
     @property
-    def full(self) -> str:
-        return f"{self.name}.{self.path}"
-
-    @property
     def has_moved(self) -> bool:
         """Whether some of its parameters are somewhere else than others."""
         return len(Counter(placed.device_of(each) for each in parameters_in(self.module))) > 1
@@ -55,31 +49,24 @@ class Owner:
 
 def owner_of(failure: Failure, tensor: torch.Tensor) -> Owner | None:
     """Return the largest module around the failure that has registered a tensor; None if none has."""
-    owners: list[tuple[int, Owner]] = []
-    for module, name in search((), frames=failure.frames, collect=(torch.nn.Module,)).found:
-        if is_module(module):
-            inside = list(modules_in(module))
-            for path, each in inside:
-                for registry in ("_parameters", "_buffers"):
-                    for own, held in registered(each, registry).items():
-                        if held is tensor:
-                            full = f"{path}.{own}" if path else own
-                            owners.append(
-                                (len(inside), Owner(module, name.path, full, registry == "_parameters", each))
-                            )
-    return max(owners, key=lambda each: each[0], default=(0, None))[1]
+    owners = [
+        Owner(module, name.path, f"{path}.{own}" if path else own, registry == "_parameters", each)
+        for module, name in search((), frames=failure.frames, collect=(torch.nn.Module,)).found
+        if is_module(module)
+        for path, each in modules_in(module)
+        for registry in ("_parameters", "_buffers")
+        for own, held in registered(each, registry).items()
+        if held is tensor
+    ]
+    return max(owners, key=lambda owner: sum(1 for _ in modules_in(owner.module)), default=None)
 
 
 def holder_in_module(failure: Failure, tensor: torch.Tensor) -> tuple[torch.nn.Module, str] | None:
     """Return the module that has a tensor for a plain attribute, which no `.to()` moves, and the attribute."""
-    return next(
-        (
-            (module, name)
-            for module, name, value in _plain(failure)
-            if value is tensor or any(item is tensor for item in _items(value) if is_tensor(item))
-        ),
-        None,
-    )
+    for module, name, value in _plain(failure):
+        if value is tensor or any(item is tensor for item in _items(value)):
+            return module, name
+    return None
 
 
 def container_of(failure: Failure, owned: torch.nn.Module) -> tuple[torch.nn.Module, str] | None:
@@ -111,40 +98,28 @@ def _items(value: object) -> list[object]:
 
 def moves(failure: Failure, module: torch.nn.Module | None = None) -> list[tuple[Place, str]]:
     """Return where the program moves a module, `.to(device)` or `.cuda()`, with what it is called on."""
-    classes = {class_name(base) for each in _modules(failure, module) for base in type(each).__mro__}
+    held = search((), frames=failure.frames, collect=(torch.nn.Module,)).found if module is None else [(module, None)]
+    classes = {class_name(base) for each, _ in held if is_module(each) for base in type(each).__mro__}
     classes -= {"object", "Module"}
     found = []
     for body, statement, call in calls_in_files(failure):
         receiver, name = callee(call)
         if name not in ("to", "cuda") or receiver is None or (name == "to" and not call.args and not call.keywords):
             continue
-        text = body.text(receiver)
         made = isinstance(receiver, ast.Call) and callee(receiver)[1] in classes
         if made or _names_module(failure, receiver, module):
-            found.append((body.place(statement), text))
+            found.append((body.place(statement), body.text(receiver)))
     return found
 
 
-def _modules(failure: Failure, module: torch.nn.Module | None) -> Iterator[torch.nn.Module]:
-    if module is not None:
-        yield module
-        return
-    found = search((), frames=failure.frames, collect=(torch.nn.Module,)).found
-    yield from (each for each, _ in found if is_module(each))
-
-
 def _names_module(failure: Failure, receiver: ast.expr, module: torch.nn.Module | None) -> bool:
-    """Whether a receiver is the module, in a function that still runs, or bears the name that one there has for it."""
-    text = dotted(receiver)
-    if text is None:
-        return False
-    values = [level.value(text) for level in failure.users]
+    """Whether a receiver is the module, or any, in a function that still runs, or bears a name that one has for it."""
+    text = dotted(receiver) or ""
+    values = [level.value(text) for level in failure.users] if text else []
     if module is None:
         return any(is_module(value) for value in values)
-    if any(value is module for value in values):
-        return True
-    known = {name for level in failure.users for name, value in level.variables.items() if value is module}
-    return text in known
+    every = ((name, value) for level in failure.users for name, value in level.variables.items())
+    return any(value is module for value in values) or any(name == text for name, value in every if value is module)
 
 
 def spelled(failure: Failure, device: torch.device, other: str = "") -> str:
@@ -154,15 +129,7 @@ def spelled(failure: Failure, device: torch.device, other: str = "") -> str:
         for name, value in list(space.items()):
             if type(value) is torch.device and value.type == device.type and (value.index or 0) == (device.index or 0):
                 return name
-    return f"{other}.device" if other and dotted_text(other) else f'"{device}"'
-
-
-def dotted_text(text: str) -> bool:
-    """Whether a text is a name or a chain of attributes."""
-    try:
-        return dotted(ast.parse(text, mode="eval").body) is not None
-    except SyntaxError:
-        return False
+    return f"{other}.device" if other and dotted(parsed(other)) else f'"{device}"'
 
 
 def device_there(failure: Failure, place: Place | None, device: str) -> str:
@@ -199,9 +166,7 @@ def made_there(place: Place | None, device: str) -> Edit | str:
     call = only(each for each in calls_in(statement) if callee(each)[1] in FACTORIES)
     if body is None or statement is None or call is None or place is None or not is_known(place, device):
         return ""
-    given = keyword(call, "device")
-    changes: dict[ast.expr, str] = {call: f"{body.text(call)[:-1].rstrip(', ')}, device={device})"}
-    new = rewritten(body, statement, {given: device} if given is not None else changes)
+    new = with_flag(body, statement, call, "device", device)
     return write(body.place(statement), new) if new else ""
 
 
@@ -216,7 +181,7 @@ def anew(level: Level, old: str, new: str) -> Edit | str:
 
 def origin(failure: Failure, each: Placed) -> Place | None:
     """Where a variable got its value; of a loop's, the loop."""
-    if not each.text or not dotted_text(each.text.partition("[")[0]):
+    if not each.text or dotted(parsed(each.text.partition("[")[0])) is None:
         return None
     text = each.text.partition("[")[0]
     tensor = each.tensor if text == each.text else each.level.value(text)
@@ -228,11 +193,14 @@ def origin(failure: Failure, each: Placed) -> Place | None:
         places = assignments(level.body, name, before=level.line + 1) if name else ()
         if places and places[-1] != level.place:
             return places[-1]
-    owner, _, attribute = text.rpartition(".")
-    holder = each.level.value(owner) if owner else None
-    bodies = list(methods_of(type(holder))) if holder is not None else []
-    places = tuple(place for body in bodies for place in assignments(body, f"self.{attribute}"))
-    return places[0] if places else None
+    return _in_methods(each.level, text)
+
+
+def _in_methods(level: Level, path: str) -> Place | None:
+    """The first statement that gives an attribute its value, in a method of what has it."""
+    owner, _, attribute = path.rpartition(".")
+    bodies = methods_of(type(level.value(owner))) if owner else ()
+    return next((place for body in bodies for place in assignments(body, f"self.{attribute}")), None)
 
 
 def made_as(failure: Failure, name: str, value: object) -> Place | None:
@@ -244,11 +212,8 @@ def made_as(failure: Failure, name: str, value: object) -> Place | None:
             places = assignments(level.body, each, before=level.line)
             if places:
                 return places[-1]
-            owner, _, attribute = each.rpartition(".")
-            bodies = methods_of(type(level.value(owner))) if owner else ()
-            found = [place for body in bodies for place in assignments(body, f"self.{attribute}")]
-            if found:
-                return found[0]
+            if (place := _in_methods(level, each)) is not None:
+                return place
         module_places = assignments(body_around(level.frame.f_code.co_filename, 1), name)
         if level.frame.f_globals.get(name) is value and module_places:
             return module_places[-1]

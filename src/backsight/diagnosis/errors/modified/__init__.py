@@ -122,8 +122,7 @@ def _changed(subject: Subject, found: Sequence[Changed]) -> Finding | None:
 
 
 def _sharing(subject: Subject, changed: Changed) -> list[Fact]:
-    """The property through which the tensor was read, and which returned no copy of it; the statement that only gave it
-    another name, `out = x`."""
+    """The property that returned the tensor itself; the statement that only gave it another name, `out = x`."""
     found = shared_at(subject, changed)
     if found:
         return [shown(found.place, f"returns {found.name} itself, or a view of its memory.")]

@@ -12,10 +12,10 @@ from backsight.diagnosis._torch import gradient_hooks
 from backsight.diagnosis.errors.modified.wording import needs
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, if_known, listed, shown
+from backsight.diagnosis.wording import counted, if_known, listed, shown, sure_if
 from backsight.source import function_at, statements_of
 from backsight.source.bindings import bound
-from backsight.source.body import LOOPS, SCOPES, Body, blocks, statements
+from backsight.source.body import LOOPS, SCOPES, Body, is_compound, statements
 from backsight.source.edits import instead
 from backsight.source.rewriting import rewritten
 from backsight.story.case import Case
@@ -100,7 +100,7 @@ def _made(body: Body) -> tuple[Body, ast.stmt] | tuple[None, None]:
 
 
 def _lambda(statement: ast.stmt, arguments: object) -> ast.Lambda | None:
-    if isinstance(statement, SCOPES) or any(True for _ in blocks(statement)):
+    if isinstance(statement, SCOPES) or is_compound(statement):
         return None
     inside = (each for each in ast.walk(statement) if isinstance(each, ast.Lambda))
     return next((each for each in inside if each.args is arguments), None)
@@ -121,7 +121,7 @@ def _told(subject: Subject, hook: _Hook, step: Step, exact: bool) -> Finding:
         f"A hook ran {step.name}.step() while backward was running, and changed {weight}, which the rest of it needs.",
         (
             if_known(place, f"{made}."),
-            shown(step.place, f"runs in {which}, and modifies {weight} in place.", None if exact else "read"),
+            shown(step.place, f"runs in {which}, and modifies {weight} in place.", sure_if(exact)),
             *needs(subject, f"needs the original value of {weight}"),
         ),
         _bound_early(hook, late) or _later(subject, step),

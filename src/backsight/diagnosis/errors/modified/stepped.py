@@ -13,10 +13,10 @@ from backsight.diagnosis.errors.modified.wording import needs, since
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.carried import how
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import if_known, listed, shown, unwatched
+from backsight.diagnosis.wording import if_known, listed, shown, sure_if, unwatched
 from backsight.findings.evidence import Certainty
 from backsight.source import Body, Place, read_at, statement_at
-from backsight.source.bindings import bound, uses
+from backsight.source.bindings import bound, names_read, uses
 from backsight.source.body import SCOPES, callee, calls_in, dotted, expressions, statements
 from backsight.source.edits import OR, lines_of, move, put, repeat, write
 from backsight.source.rewriting import rewritten
@@ -69,8 +69,7 @@ def changed_by_step(subject: Subject, steps: Sequence[Changed]) -> Finding | Non
 
 
 def _within_closure(subject: Subject, found: Carrier | None, steps: Sequence[Changed]) -> Finding | None:
-    """A step that is still open, between whose calls of the closure the weights change: what was computed outside of
-    the closure holds a graph over them."""
+    """A step still open changes weights between calls of its closure, of which an outer result holds a graph."""
     opened = open_step(subject.failure, subject.optimizer)
     step = next((each for each in steps if opened and str(each.place) == str(opened.outer.place)), None)
     sure = step is not None and step.certainty == "seen"
@@ -110,7 +109,7 @@ def _between(subject: Subject, case: Case, step: Changed, level: Level | None) -
     where = "" if step.before == step.place else f" It was called at line {step.before.line}: {step.before.text}"
     forward = step.saver or (_forward(subject, case, level, step.before) if level else None)
     exact = step.certainty == "seen" or forward is not None or subject.node.index in case.old
-    certainty: Certainty | None = None if exact else "read"
+    certainty = sure_if(exact)
     reason = "and saves it: the gradient of a product needs both factors."
     return explanation(
         f"{optimizer}.step() changed {weight} between the forward pass of {loss} and its backward.",
@@ -255,7 +254,7 @@ def _computing(subject: Subject, case: Case, level: Level, before: Place) -> lis
         for place in each.bound
         if place.file == before.file and place.position < before.position
     }
-    return sorted(found, key=_at)
+    return sorted(found, key=lambda place: place.position)
 
 
 def _stored_again(subject: Subject, case: Case, level: Level | None, step: Changed) -> str:
@@ -272,7 +271,7 @@ def _stored_again(subject: Subject, case: Case, level: Level | None, step: Chang
     nodes = set(made_in(graph, level.value(name))) if within else set[int]()
     around = set(below(graph, [index for index, _ in graph.root_edges], without=nodes))
     beside = {leaf.node for leaf in graph.leaves if leaf.owner == owner} & around
-    read = {use.name for use in uses(statement) if not use.binds}
+    read = names_read(statement)
     known = all(each.partition(".")[0] == root and level.value(each) is not None for each in read)
     if subject.node.index not in below(graph, nodes) or beside or not known:
         return ""
@@ -332,7 +331,7 @@ def _through_history(
     carried = found is not None and found.kind == "carried"
     cut = _detachable(subject, case, level) if found and not carried else None
     name = cut[0] if cut else found.name if found else ""
-    certainty: Certainty | None = None if seen else "read"
+    certainty = sure_if(seen)
     where = "the earlier graph" if carried or not name or cut else f"the graph of {name}"
     title = f"{name} was computed with weights that"
     if carried or cut or not name:
@@ -431,14 +430,10 @@ class Cut:
         if (
             not mine
             or set(self._readers(body, inner)) & set(others)
-            or mine[0].position < max(others, key=_at).position
+            or mine[0].position < max(place.position for place in others)
         ):
             return ""
         nodes = [node for node in expressions(statement) if dotted(node) == self.name]
         new = rewritten(body, statement, dict.fromkeys(nodes, f"{self.name}.detach()"))
         where = f"above line {mine[0].line}{put(new, 'above', mine[0])}"
         return f"put `{new}` {where}" if new and level.place.file == self.read.file else ""
-
-
-def _at(place: Place) -> tuple[int, int]:
-    return place.position

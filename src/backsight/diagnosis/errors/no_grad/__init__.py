@@ -14,6 +14,7 @@ import torch
 
 from backsight.diagnosis.errors.no_grad.beside import computed_beside, never_added
 from backsight.diagnosis.errors.no_grad.causes import (
+    by_forward_hook,
     cut_as_seen,
     cut_off,
     likely,
@@ -21,14 +22,10 @@ from backsight.diagnosis.errors.no_grad.causes import (
     off_around,
     reentrant,
 )
-from backsight.diagnosis.errors.no_grad.constant_derivative import constant_derivative
-from backsight.diagnosis.errors.no_grad.forward_hook import by_forward_hook
 from backsight.diagnosis.errors.no_grad.frozen import cut_from_itself, frozen, frozen_in_optimizer, rebound
-from backsight.diagnosis.errors.no_grad.inputs import input_without_grad
-from backsight.diagnosis.errors.no_grad.left_off import switched_off
-from backsight.diagnosis.errors.no_grad.left_open import left_by_generator, left_by_task
+from backsight.diagnosis.errors.no_grad.inputs import constant_derivative, input_without_grad
+from backsight.diagnosis.errors.no_grad.left_off import left_by_generator, left_by_task, switched_off, within_backward
 from backsight.diagnosis.errors.no_grad.scene import Scene
-from backsight.diagnosis.errors.no_grad.within_backward import within_backward
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, listed, lost, shown
@@ -122,8 +119,7 @@ def _unlocated(scene: Scene) -> Finding:
 
 
 def _drawn(failure: Failure) -> Iterator[tuple[Place, str]]:
-    """The statements of what computed the loss that call `sample()`, with `rsample()` for it, where each distribution
-    that the program makes has one."""
+    """The statements behind the loss that call `sample()`, with `rsample()`, where each distribution has that."""
     known = {name for name in torch.distributions.__all__ if name[0].isupper()}
     files = user_files(failure)
     made = {callee(call)[1] for _, _, call in calls_of(*files)} & known

@@ -12,11 +12,10 @@ from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, listed, shown
-from backsight.findings.evidence import Certainty, Fact
+from backsight.diagnosis.wording import failing, if_known, listed, shown, sure_if
 from backsight.source import Place, backward_roots, cuts
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import Spot, bound, spots, uses
+from backsight.source.bindings import Spot, bound, reads, spots, uses
 from backsight.source.body import callee, calls_in, dotted, statements
 from backsight.source.choices import Choice
 from backsight.story.memory import is_module
@@ -43,8 +42,7 @@ def computed_beside(scene: Scene) -> Finding | None:
 
 
 def _unused(scene: Scene, section: Section) -> Iterator[tuple[str, Place, Place, list[str]]]:
-    """A variable that the model computes and the goals are not computed from, where, the statement that goes without
-    it, and what that reads."""
+    """What the model computes and the goals do not use, where, which statement goes without it, and what it reads."""
     read = {k: v for goal, line in section.goals for k, v in ancestors(section.body, goal, line).items()}
     on_the_way = [each for each in spots(section.body.node) if bound(each.node) & read.keys()]
     for spot in spots(section.body.node):
@@ -82,26 +80,28 @@ def _runs(scene: Scene, section: Section, call: ast.Call) -> bool:
 
 
 def _finding(scene: Scene, section: Section, name: str, made: Place, without: Place, given: list[str]) -> Finding:
-    held = [each for each in given if each in section.own]
-    watch = current()
-    node = section.body.node
+    held, node = [each for each in given if each in section.own], section.body.node
     own = range(getattr(node, "lineno", 0), (getattr(node, "end_lineno", None) or 0) + 1)
-    cut_elsewhere = all(
-        each.cut.place.file != section.body.file or each.cut.place.line not in own for each in scene.seen
-    )
-    exact = watch is not None and watch.level == "exact" and cut_elsewhere
-    certainty: Certainty | None = None if exact else "read"
+    places = [each.cut.place for each in scene.seen]
+    is_elsewhere = all(place.file != section.body.file or place.line not in own for place in places)
+    exact = _is_exact() and is_elsewhere
     return explanation(
         scene.title(f"{getattr(node, 'name', 'the function')}() computes {name} with the model, but does not use it"),
         (
-            shown(made, f"computes {name}, which requires grad.", certainty),
-            shown(without, f"goes on without {name}{f': it reads {listed(held, 3)}' if held else ''}.", certainty),
+            shown(made, f"computes {name}, which requires grad.", sure_if(exact)),
+            shown(without, f"goes on without {name}{f': it reads {listed(held, 3)}' if held else ''}.", sure_if(exact)),
             *fails(scene),
         ),
         f"Use {name} on line {without.line}: it alone depends on what is trained.",
         source=without,
         exact=exact,
     )
+
+
+def _is_exact() -> bool:
+    """Whether a watch runs that sees all."""
+    watch = current()
+    return watch is not None and watch.level == "exact"
 
 
 _ZERO = frozenset({"zeros", "zeros_like", "new_zeros"})
@@ -130,11 +130,12 @@ def _replaces_zero(section: Section, choice: Choice) -> bool:
 
 
 def _not_chosen(scene: Scene, missed: Unmatched) -> Finding:
-    lines = [shown(missed.choice.place, missed.does)]
-    lines += failing(scene.failure, "has nothing to backpropagate through.")
     return explanation(
         scene.title("it is still its initial constant, because no branch computed it"),
-        lines,
+        (
+            shown(missed.choice.place, missed.does),
+            *failing(scene.failure, "has nothing to backpropagate through."),
+        ),
         missed.fix,
         source=missed.written or missed.choice.place,
     )
@@ -146,44 +147,36 @@ def _sum_of_nothing(section: Section, name: str) -> tuple[Place, Spot, Section] 
     if len(binding) < 2 or not _is_zero(binding[0].node) or binding[0].branches:
         return None
     adding = binding[1:]
-    if all(each.branches and any(use.name == name and not use.binds for use in uses(each.node)) for each in adding):
+    if all(each.branches and reads(each.node, name) for each in adding):
         return section.body.place(binding[0].node), adding[0], section
     return None
 
 
 def _is_zero(statement: ast.stmt) -> bool:
-    value = getattr(statement, "value", None)
-    if isinstance(value, ast.Constant):
-        return value.value in (0, 0.0)
-    if not isinstance(value, ast.Call):
-        return False
-    first = value.args[0] if value.args else None
-    name = callee(value)[1]
-    return name in _ZERO or (
-        name in ("tensor", "Tensor") and isinstance(first, ast.Constant) and first.value in (0, 0.0)
-    )
+    match getattr(statement, "value", None):
+        case ast.Constant(value=value):
+            return value in (0, 0.0)
+        case ast.Call(args=args) as call:
+            name, first = callee(call)[1], args[0] if args else None
+            filled = name in ("tensor", "Tensor") and isinstance(first, ast.Constant) and first.value in (0, 0.0)
+            return name in _ZERO or filled
+    return False
 
 
 def _finding_of_constant(scene: Scene, name: str, start: Place, adding: Spot, section: Section) -> Finding:
-    watch = current()
-    exact = watch is not None and watch.level == "exact"
-    certainty: Certainty | None = None if exact else "read"
+    exact, add = _is_exact(), section.body.place(adding.node)
     around = [section.body.place(each) for each, _ in adding.branches if isinstance(each, ast.If)]
     condition = around[-1] if around else None
-    add = section.body.place(adding.node)
-    lines: list[Fact] = [
-        shown(start, f"initializes {name} as a constant."),
-        shown(add, "would add to it, but never ran.", certainty),
-    ]
-    if condition is not None:
-        lines.insert(1, shown(condition, "was never true.", certainty))
-    lines += failing(scene.failure, "has nothing to backpropagate through.")
-    if not exact:
-        lines.append(f"{name} is still 0.")
     where = f"the condition on line {condition.line}" if condition else f"what leads to line {add.line}"
     return explanation(
         scene.title("it is still its initial constant; nothing was ever added to it"),
-        lines,
+        (
+            shown(start, f"initializes {name} as a constant."),
+            if_known(condition, "was never true.", sure_if(exact)),
+            shown(add, "would add to it, but never ran.", sure_if(exact)),
+            *failing(scene.failure, "has nothing to backpropagate through."),
+            None if exact else f"{name} is still 0.",
+        ),
         f"Check {where}: it was never true. If that can happen in a healthy run, skip such a step: "
         f"`if {scene.loss}.requires_grad: {scene.loss}.backward()`.",
         source=start,

@@ -14,11 +14,11 @@ from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.reentrant import checkpointing, reentrant_call, without_reentry
 from backsight.diagnosis.evidence.spoken import passed
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, if_known, listed, shaped, shown
+from backsight.diagnosis.wording import failing, if_known, listed, shaped, shown, sure_if
 from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import class_dict
 from backsight.naming.roots import is_user_class
-from backsight.source import Body, Place, assignments, statement_at
+from backsight.source import Body, Place, assignments, calls_of, only, statement_at
 from backsight.source.bindings import assigned, stored_arguments
 from backsight.source.body import body_around, callee, calls_in, dotted, is_constant, keyword, read_at
 from backsight.source.edits import on_line, write
@@ -27,8 +27,9 @@ from backsight.story.cut_fixes import fix, silenced
 from backsight.story.cuts import CutOff, along, around, asked, node_of, origin, why
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, follow, method
-from backsight.story.files import calls_in_files
+from backsight.story.files import calls_in_files, user_files
 from backsight.story.handed import handed
+from backsight.story.hooks import hooks
 from backsight.story.modes import chosen_at
 from backsight.story.sections import Section, methods_of, sections
 
@@ -177,8 +178,8 @@ def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Findin
         scene.title(_because(suspect)),
         (
             *(chosen.evidence if chosen else ()),
-            *_steps(suspect, None if seen else "read", scene.failure.call == "grad"),
-            *(_again(each, suspect, None if seen else "read") for each in further),
+            *_steps(suspect, sure_if(seen), scene.failure.call == "grad"),
+            *(_again(each, suspect, sure_if(seen)) for each in further),
             shown(suspect.called, f"calls {suspect.section.body.name}().")
             if suspect.called and not suspect.calling
             else None,
@@ -441,3 +442,31 @@ def _parameters(kind: type) -> tuple[str, ...]:
     """What `__init__` takes, also of a dataclass."""
     code = getattr(method(kind, "__init__"), "__code__", None)
     return code.co_varnames[1 : code.co_argcount + code.co_kwonlyargcount] if code is not None else ()
+
+
+# A forward hook that was to look at an output, and replaces it by what it returns: `return out.detach()`.
+
+
+def by_forward_hook(scene: Scene) -> Finding | None:
+    """A forward hook returns its output without its graph, and so replaces the output of its module."""
+    trained = {name: each for name, each in scene.sources.modules.items() if scene.trained.carries(each)}
+    found = [(each, each.cut) for each in hooks(trained) if each.cut is not None]
+    seen = [(each, cut) for each, cut in found if scene.saw(cut.place)]
+    if not found or (scene.seen and not seen):
+        return None
+    hook, cut = (seen or found)[-1]
+    registers = f"register_{hook.kind.replace(' ', '_').replace('-', '_')}"
+    calls = calls_of(*user_files(scene.failure))
+    registered = only(body.place(each) for body, each, call in calls if callee(call)[1] == registers)
+    says = f"the {hook.kind} on {listed(hook.modules, 3)} replaces the {hook.replaces} by {cut.expression}"
+    return explanation(
+        scene.title(says),
+        (
+            if_known(registered, "registers the hook."),
+            shown(hook.place, hook.does, sure_if(bool(seen))),
+            *fails(scene),
+        ),
+        f"{hook.fix}. {silenced(scene.loss)}",
+        source=hook.place,
+        exact=bool(seen),
+    )

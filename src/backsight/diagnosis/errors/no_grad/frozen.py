@@ -17,11 +17,11 @@ from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.exchanged import exchanged, told
 from backsight.diagnosis.evidence.idle import parameter_at
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, listed, shown
-from backsight.findings.evidence import Certainty, Fact
+from backsight.diagnosis.wording import counted, failing, listed, shown, sure_if
+from backsight.findings.evidence import Fact
 from backsight.source import Place, assignments, lets_through, only
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import Use, spots, uses
+from backsight.source.bindings import Use, arms_of, spots, uses
 from backsight.source.body import blocks, body_around, dotted, expressions, read_at, statements
 from backsight.source.cut_rules import FROZEN, rule_of
 from backsight.source.definitions import definitions, flow_of
@@ -98,7 +98,7 @@ def _frozen(scene: Scene, found: Sources) -> Finding:
 
 
 def _told(places: list[Place]) -> Iterator[Fact]:
-    certainty: Certainty | None = None if len(places) == 1 else "read"
+    certainty = sure_if(len(places) == 1)
     yield from (shown(each, "sets requires_grad to False.", certainty) for each in places[:3])
 
 
@@ -142,23 +142,21 @@ def _told_late(late: ReadTooLate) -> tuple[Fact, ...]:
 
 def _of_an_input(scene: Scene, model: str, fix: str) -> str:
     """The other way, where no optimizer trains anything: the gradient may be that of an input, or of an activation."""
-    for section in (each for each in sections(scene.failure) if each.level is not None):
-        for call, place in section.calls():
-            name = dotted(call.args[0]) if call.args and dotted(call.func) == model else None
-            value = section.value(name) if name else None
-            if is_tensor(value) and value.is_leaf and value.is_floating_point():
-                train = fix.replace("Below", "To train it, below", 1)
-                ask = f"{name}.requires_grad_()"
-                return (
-                    f"No optimizer trains it here. For the gradient of an input or an activation, put `{ask}` above "
-                    f"line {place.line}{put(ask, 'above', place)}. {OR}{train}"
-                )
+    every = (each for each in sections(scene.failure) if each.level is not None)
+    for section, (call, place) in ((each, called) for each in every for called in each.calls()):
+        name = dotted(call.args[0]) if call.args and dotted(call.func) == model else None
+        value, ask = section.value(name) if name else None, f"{name}.requires_grad_()"
+        if is_tensor(value) and value.is_leaf and value.is_floating_point():
+            train = fix.replace("Below", "To train it, below", 1)
+            return (
+                f"No optimizer trains it here. For the gradient of an input or an activation, put `{ask}` above line "
+                f"{place.line}{put(ask, 'above', place)}. {OR}{train}"
+            )
     return f"{fix} For the gradient of an input, call x.requires_grad_() before the forward pass."
 
 
 def _held(scene: Scene, found: Sources) -> list[str]:
-    """The frozen parameters that the optimizers hold, by name, where those are a part of the model's: what should be
-    trained."""
+    """The frozen parameters that the optimizers hold, by name, where those are a part of the model's."""
     owned, module = scene.trained.owned or frozenset(), next(iter(found.modules.values()))
     every = [(name, id(parameter_at(module, name))) for name in _names(module)]
     held = [name for name, known in every if known in owned]
@@ -174,8 +172,7 @@ def _only_some(held: list[str], spared: list[Freezing]) -> Iterator[Fact]:
 
 
 def _unfreeze_held(found: Sources, freezing: Freezing | None, held: list[str], spared: list[Freezing]) -> str:
-    """How to unfreeze what the optimizer holds: by the module that has all of it, by a word in the names, or one by
-    one."""
+    """How to unfreeze what the optimizer holds: by the module that has it all, by a word in names, one by one."""
     name, module = next(iter(found.modules.items()))
     every, words = list(_names(module)), [word for each in spared for word in each.words({})[0]]
     owners = [name + _NUMBER.sub(r"[\1]", f".{each}") for each in _wholly(every, held)]
@@ -213,8 +210,7 @@ _WIDEST = 160
 def _unfreeze(
     scene: Scene, found: Sources, freezing: Freezing | None, held: list[str], spared: list[Freezing]
 ) -> tuple[list[Fact], str]:
-    """What the condition of the statement that freezes has missed, and what is to stay trainable: the modules that the
-    program has added, else the last layer."""
+    """What the condition that freezes has missed, and what is to stay trainable: added modules, else the last layer."""
     name, module = next(iter(found.modules.items()))
     every = list(_names(module))
     layer = every[-1].rpartition(".")[0]
@@ -239,7 +235,7 @@ def _unfreeze(
     fix = f"{where}, unfreeze what should be trained: {what}."
     if not words:
         return missed, fix
-    left = [each for each in every if (each.startswith(layer) if begins else layer in each)]
+    left = [each for each in every if _is_chosen(each, [layer], begins)]
     if len(words) == 1 and layer and all(each.rpartition(".")[0] == layer for each in left):
         edit = _for_word(freezing, words[0], layer) if freezing is not None else ""
         fix = f'Write "{layer}" instead of "{words[0]}" to train only the last layer{edit}.'
@@ -271,7 +267,7 @@ def _unfreeze_new(new: Replaced, freezing: Freezing | None, model: str) -> str:
 def _moved(place: Place, above: Place) -> str:
     """The edit that moves a statement above another, with the blocks around it that hold nothing else."""
     body, statement = read_at(place)
-    arms = next((each.arms for each in spots(body.node) if each.node is statement), ()) if body is not None else ()
+    arms = arms_of(body, statement)
     around = [arm for arm, _ in arms if arm.lineno > above.line]
     alone = all(len(block) == 1 for arm in around for _, block in blocks(arm))
     whole = body.place(around[0]) if around and body is not None else place
@@ -317,7 +313,7 @@ def _missed(
         return [], (), False
     scope = next((each.frame.f_globals for each in scene.failure.users if each.place.file == freezing.place.file), {})
     words, begins = freezing.words(scope)
-    if not words or any(each.startswith(word) if begins else word in each for word in words for each in every):
+    if not words or any(_is_chosen(each, words, begins) for each in every):
         same = freezing.at == freezing.place
         return [] if same else [shown(freezing.at, "decides what is frozen, and leaves nothing trainable.")], (), False
     how, texts = "begins with" if begins else "contains", " or ".join(_quoted(word) for word in words[:3])
@@ -358,9 +354,12 @@ def _frozen_at(
 def _spares(freezing: Freezing, held: list[str]) -> bool:
     """Whether a statement chooses by words in the names, which all that the optimizer holds have."""
     words, begins = freezing.words({})
-    return bool(words) and all(
-        any(each.startswith(word) if begins else word in each for word in words) for each in held
-    )
+    return bool(words) and all(_is_chosen(each, words, begins) for each in held)
+
+
+def _is_chosen(name: str, words: Sequence[str], begins: bool) -> bool:
+    """Whether a name begins with one of some words, or else contains it."""
+    return any(name.startswith(word) if begins else word in name for word in words)
 
 
 def _freezing(level: Level, module: str) -> Iterator[Place]:
@@ -422,35 +421,32 @@ def _update(level: Level, name: str, replaces: Callable[[ast.stmt, str], bool]) 
 def _fix_of_leaf(level: Level, name: str, update: Place) -> str:
     """How to change the leaf itself: as the last statement that computes `name` from `name` does."""
     assert level.body is not None
+    keeps, block = f"Modify {name} in place, so it stays a leaf:", "with torch.no_grad():"
     if f"{name}.grad" in update.text and (new := in_place(level.body, name, update.line)):
-        new = new if disabled_at(level.body, update.line) else f"with torch.no_grad(): {new}"
+        new = new if disabled_at(level.body, update.line) else f"{block} {new}"
         others = (each for each in statements(level.body.node) if each.lineno != update.line)
         cleared = any(use.name.startswith(f"{name}.grad") for each in others for use in uses(each))
         none = f"{name}.grad = None"
         clear = "" if cleared else f", and put `{none}` below line {update.line}{put(none, 'below', update)}"
-        return (
-            f"Modify {name} in place, so it stays a leaf: {on_line(update, new)}{clear}. {OR}Or let an optimizer do it."
-        )
+        return f"{keeps} {on_line(update, new)}{clear}. {OR}Or let an optimizer do it."
     every = ((place, in_place(level.body, name, place.line)) for place in reversed(assignments(level.body, name)))
     place, new = next(((place, each) for place, each in every if each), (update, None))
     if new is None:
         return f"Keep {name} a leaf: {removed(update)}."
-    new = f"with torch.no_grad(): {new}"
+    new = f"{block} {new}"
     if place.line == update.line:
-        return f"Modify {name} in place, so it stays a leaf: `{new}`{write(place, new)}."
-    return f"Modify {name} in place, so it stays a leaf: {on_line(place, new)}, and {removed(update)}."
+        return f"{keeps} `{new}`{write(place, new)}."
+    return f"{keeps} {on_line(place, new)}, and {removed(update)}."
 
 
 def _finding_of_leaf(scene: Scene, name: str, made: Place, update: Place, fix: str) -> Finding:
-    level = scene.failure.user
+    assigns = f"assigns a new tensor to {name}, computed without a graph: it does not require grad."
     return explanation(
         scene.title(f"{name} was replaced in its update by a tensor that does not"),
         (
             shown(made, f"creates {name} with requires_grad."),
-            shown(
-                update, f"assigns a new tensor to {name}, computed without a graph: it does not require grad.", "read"
-            ),
-            shown(level.place, "has nothing to backpropagate through.") if level else None,
+            shown(update, assigns, "read"),
+            *failing(scene.failure, "has nothing to backpropagate through."),
         ),
         fix,
         source=update,

@@ -1,4 +1,5 @@
-"""Gradients that a switch disabled and nothing enabled again."""
+"""Gradients that were disabled elsewhere: by a switch that nothing turned back, a function that waits in a block, and
+autograd itself, in the backward of a custom Function."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from backsight.diagnosis.errors.no_grad.causes import fails
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import failing, if_known, listed, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
@@ -20,8 +21,11 @@ from backsight.source.body import body_around, callee, calls_in, functions, stat
 from backsight.source.edits import OR, put, remove, wrap
 from backsight.source.restoring import read_too_late
 from backsight.story.cut_fixes import silenced
+from backsight.story.enabling import computing, enabled, run_by_engine
 from backsight.story.files import user_files
+from backsight.story.memory import holds_gradient
 from backsight.story.modes import switches
+from backsight.story.waiting import Waiting, waiting_generators, waiting_tasks
 
 _SWITCHED_OFF = "torch.is_grad_enabled() is still False, so some code disabled gradients and never re-enabled them."
 
@@ -40,8 +44,8 @@ def switched_off(scene: Scene) -> Finding | None:
             scene.title("gradients were disabled and never re-enabled"),
             (
                 shown(late.changed, "disables gradients."),
-                shown(late.read, "reads the mode only after that: False.", None if exact else "read"),
-                shown(late.restored, "sets the mode to what was read.", None if exact else "read"),
+                shown(late.read, "reads the mode only after that: False.", sure_if(exact)),
+                shown(late.restored, "sets the mode to what was read.", sure_if(exact)),
                 *beside,
                 *fails(scene),
             ),
@@ -53,7 +57,7 @@ def switched_off(scene: Scene) -> Finding | None:
     if place is not None and (again := _entered_again(scene, place)) is not None:
         return again
     says = "disables them for everything that follows."
-    off: Fact = shown(place, says, None if exact else "read") if place else _SWITCHED_OFF
+    off: Fact = shown(place, says, sure_if(exact)) if place else _SWITCHED_OFF
     return explanation(
         scene.title("gradients are disabled globally"),
         (off, *beside, *fails(scene)),
@@ -68,8 +72,7 @@ _EACH_TIME = f" {OR}Or call torch.set_grad_enabled(True) each time that it is do
 
 
 def _undone(place: Place) -> str:
-    """How a switch is to end: as a block, with what follows it in a function that only evaluates; of an object that is
-    entered and left, when it is left."""
+    """How a switch is to end: as a block with what follows it; of what is entered and left, when it is left."""
     body = body_around(place.file, place.line)
     block = body.node.body if body is not None else []
     if body is not None and body.name == "__enter__":
@@ -96,8 +99,7 @@ def _undone(place: Place) -> str:
 
 
 def _entered_again(scene: Scene, switch: Place) -> Finding | None:
-    """`__enter__` keeps the mode and `__exit__` puts it back: of an object that was entered again before it was left,
-    the mode that was kept first is lost."""
+    """An object that keeps the mode in `__enter__` was entered again before it was left: the first mode is lost."""
     body = body_around(switch.file, switch.line)
     kept = _kept(body, switch) if body is not None and body.name == "__enter__" else None
     if kept is None:
@@ -140,3 +142,74 @@ def _kept(body: Body, switch: Place) -> tuple[Place, str, str] | None:
 
 def _sets_mode(statement: ast.stmt) -> bool:
     return any(callee(call)[1] == "set_grad_enabled" for call in calls_in(statement))
+
+
+# A function that waits inside a block without gradients: what else runs meanwhile has none either.
+
+
+def left_by_generator(scene: Scene) -> Finding | None:
+    """The loop around the failing line runs a generator that yields inside a block without gradients."""
+    found = next(waiting_generators(scene.failure), None) if _may_be(scene) else None
+    why = "as a decorator of a generator, it disables gradients only while the generator itself runs"
+    return _left_open(scene, found, "yields", why, found.meanwhile) if found is not None else None
+
+
+def left_by_task(scene: Scene) -> Finding | None:
+    """Another coroutine of the program leaves gradients disabled while it waits."""
+    found = list(waiting_tasks(scene.failure)) if _may_be(scene) else []
+    if not found:
+        return None
+    meanwhile, is_sure = scene.seen[0].cut.place if scene.seen else None, bool(scene.seen) and len(found) == 1
+    why = "gradients are disabled for the whole thread, not for one task"
+    return _left_open(scene, found[0], "awaits", why, meanwhile, is_sure=is_sure)
+
+
+def _may_be(scene: Scene) -> bool:
+    """Whether nothing else has been seen to end the way."""
+    return not scene.seen or scene.seen[0].cut.kind == "no_grad"
+
+
+def _left_open(
+    scene: Scene, found: Waiting, waits: str, why: str, meanwhile: Place | None, *, is_sure: bool = True
+) -> Finding:
+    off, certainty = found.off, sure_if(is_sure)
+    name = off.body.name
+    runs = if_known(meanwhile, "runs meanwhile, without gradients.")
+    return explanation(
+        scene.title(f"{name}() {waits} inside {off.text}, so gradients are disabled outside it, too"),
+        (
+            shown(off.place, "disables gradients.", certainty),
+            shown(found.at, f"leaves the block open until {name}() goes on.", certainty),
+            runs if runs is not None else None,
+            *fails(scene),
+        ),
+        f"{found.instead}: {why}. {silenced(scene.loss)}",
+        source=off.place,
+        exact=is_sure,
+    )
+
+
+# A derivative that the backward of a custom Function takes: it runs with gradients disabled.
+
+
+def within_backward(scene: Scene) -> Finding | None:
+    """What was differentiated was computed in the backward of a custom Function, which records nothing."""
+    level = run_by_engine(scene.failure)
+    if level is None or level.body is None or level.statement is None:
+        return None
+    held = [name for name, value in level.variables.items() if holds_gradient(value)]
+    inner = scene.failure.user or level
+    if not held and not any(map(holds_gradient, (*scene.failure.inputs, *inner.variables.values()))):
+        return None
+    lines = computing(level.body, level.statement, held)
+    first, fix = level.body.place(lines[0]), enabled(lines, level.body)
+    return explanation(
+        scene.title("the backward of a custom Function runs with gradients disabled"),
+        (
+            f"{level.function.rpartition('<locals>.')[2]} is called by autograd, which disables gradients there.",
+            shown(first, "runs there, so it has no graph.") if lines[0] is not level.statement else None,
+            *failing(scene.failure, "has nothing to backpropagate through."),
+        ),
+        f"{fix[0].upper()}{fix[1:]}.",
+        source=first,
+    )

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from backsight.diagnosis.errors.remedies import (  # noqa: F401  # each enters its own
-    arguments,
-    disabled,
     dtypes,
     elsewhere,
-    entries,
-    functions,
-    kernels,
-    lazy,
-    resuming,
+    modules,
+    optimizers,
     tensors,
     transforms,
-    writes,
 )
 from backsight.diagnosis.errors.remedies.remedy import REMEDIES, Remedy
 from backsight.diagnosis.evidence.refused import Refusal

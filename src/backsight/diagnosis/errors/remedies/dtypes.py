@@ -1,4 +1,4 @@
-"""An operation was given two dtypes, and only its backward refuses them: `huber_loss` of float32 and float64."""
+"""Remedies for two dtypes in one operation, which some refuse only in their backward: `huber_loss` of both floats."""
 
 from __future__ import annotations
 
@@ -9,24 +9,123 @@ from typing import NamedTuple
 import torch
 
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
-from backsight.diagnosis.errors.remedies.tensors import CASTS, cast_at
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
-from backsight.diagnosis.wording import described, shown
+from backsight.diagnosis.wording import described, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, read_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.body import dotted, expressions
-from backsight.source.edits import OR, on_line, write
-from backsight.source.rewriting import rewritten, simple
+from backsight.source.bindings import parameters_of
+from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.edits import OR, on_line, put, write
+from backsight.source.rewriting import rewritten, simple, with_flag
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, around_engine
 from backsight.story.memory import is_module, is_tensor, needs_gradient, storage_of
 from backsight.story.sections import methods_of
 from backsight.tape import Node, registered
+from backsight.tape.rows import dtype_name
 from backsight.tracing import current
+
+CASTS = {torch.float32: "float", torch.float64: "double", torch.float16: "half", torch.bfloat16: "bfloat16"}
+
+
+_FACTORIES = frozenset({"zeros", "ones", "empty", "full", "rand", "randn", "eye", "linspace"})
+_HALVES = (torch.float16, torch.bfloat16)
+
+
+@remedy(r"dtype|scalar type|should be the same")
+def _made_without_dtype(found: Refusal, match: Match) -> Remedy | None:
+    """What torch.zeros() makes is float32, and what autocast computes is not: give it the dtype of the other."""
+    level, body, failing = found.level, found.level.body, found.level.statement
+    low = [(text, each) for text, each in found.tensors if each.dtype in _HALVES and simple(text) == text]
+    if body is None or failing is None or not low or found.is_custom:
+        return None
+    text, of = low[0][0], dtype_name(low[0][1].dtype)
+    plain = [name for name, each in found.tensors if each.dtype == torch.float32 and not needs_gradient(each)]
+    made = [place for name in plain for place in assignments(body, name, before=level.line)[-1:]]
+    for statement in (failing, *(statement_at(body, *each.position) for each in made)):
+        call = next(filter(_is_plain_factory, calls_in(statement)), None)
+        if statement is None or call is None:
+            continue
+        known = statement is failing or text.split(".")[0] in parameters_of(body.node)
+        what = body.text(call.func)
+        line = with_flag(body, statement, call, "dtype", f"{text}.dtype")
+        if not known and not assignments(body, text, before=statement.lineno):
+            reads = {node: f"{text}.float()" for node in expressions(failing) if body.text(node) == text}
+            line, statement = rewritten(body, failing, reads), failing
+        if line:
+            return Remedy(
+                f"{what}() makes float32, and {text} is {of}, as autocast computes it: "
+                f"{on_line(body.place(statement), line)}.",
+                place=body.place(statement),
+            )
+    return None
+
+
+def _is_plain_factory(call: ast.Call) -> bool:
+    receiver, name = callee(call)
+    return name in _FACTORIES and dotted(receiver) == "torch" and keyword(call, "dtype") is None
+
+
+@remedy(r"same dtype|expected scalar type|dtypes match|[Ii]nput type .* should be the same|Found dtype")
+def _other_dtype(found: Refusal, match: Match) -> Remedy | None:
+    """Data of another dtype than the weights: cast where the program gets it, with what comes with it."""
+    every = [each for _, each in found.tensors]
+    weights = [each for each in every if isinstance(each, torch.nn.Parameter)]
+    weight = next(iter([*weights, *filter(needs_gradient, every)]), None)
+    if found.is_custom or weight is None or weight.dtype not in CASTS or torch.is_autocast_enabled(weight.device.type):
+        return None
+    odd = [each for _, each in found.tensors if each.dtype != weight.dtype and each.is_floating_point()]
+    if not odd or any(needs_gradient(each) for each in odd):
+        return None
+    return _cast_above(found, odd, weight.dtype)
+
+
+def _cast_above(found: Refusal, odd: list[torch.Tensor], dtype: torch.dtype) -> Remedy | None:
+    """Where a function that still runs gives variables these tensors, the outermost that does."""
+    casts = (_cast_at(level, odd, CASTS[dtype]) for level in reversed(found.failure.users)) if dtype in CASTS else ()
+    return next(filter(None, casts), None)
+
+
+def _cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
+    """Where a loop or an assignment gives variables these tensors: what to put below it."""
+    tensor = odd[0]
+    names = [name for name, value in level.variables.items() if value is tensor]
+    for each in (each for each in statements(level.body.node) if each.lineno <= level.line) if level.body else ():
+        bound_here = _targets(each)
+        if level.body is None or not any(name in bound_here for name in names):
+            continue
+        values = {name: level.value(name) for name in bound_here}
+        alike = [name for name, value in values.items() if is_tensor(value) and value.dtype == tensor.dtype]
+        if any(all(values[name] is not each for name in alike) for each in odd):
+            continue
+        line = f"{', '.join(alike)} = {', '.join(f'{name}.{cast}()' for name in alike)}"
+        if isinstance(each, ast.For):
+            where = f"as the first line of the loop on line {each.lineno}, put"
+        elif isinstance(each, ast.Assign) and each is not level.statement:
+            where = f"below line {each.end_lineno or each.lineno}, put"
+        else:
+            continue
+        dtype = dtype_name(tensor.dtype)
+        by = ", as NumPy's numbers are" if tensor.dtype == torch.float64 else ""
+        return Remedy(
+            f"{listed(alike, 3)} {'is' if len(alike) == 1 else 'are'} {dtype}{by}: {where} `{line}`"
+            f"{put(line, 'below', level.body.place(each))}.",
+            (shown(level.body.place(each), f"gets {listed(alike, 3)}, of dtype {dtype}."),),
+            level.body.place(each),
+        )
+    return None
+
+
+def _targets(statement: ast.stmt) -> list[str]:
+    """The names that a loop or an assignment gives a value to, those of a tuple in their order."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    targets = [statement.target] if isinstance(statement, ast.For) else targets
+    names = (node for each in targets for node in ast.walk(each) if isinstance(node, ast.Name))
+    return [each.id for each in names if isinstance(each.ctx, ast.Store)]
 
 
 class _Given(NamedTuple):
@@ -52,7 +151,7 @@ def _of_two_dtypes(found: Refusal, match: Match) -> Remedy | None:
     nodes = [node for node in expressions(statement) if text and dotted(node) == text]
     new = rewritten(body, statement, {nodes[0]: f"{text}.to({to})"}) if body and statement and len(nodes) == 1 else ""
     how = on_line(place, new) if new and place else f"{text or name}.to({to})"
-    above = _cast_above(found, given) if not text else None
+    above = _cast_above(found, [given.other], given.kept.dtype) if not text else None
     if above is not None:
         return Remedy(
             f"The backward of this operation needs one dtype. {above.fix}", (*took, *above.evidence), above.place
@@ -72,8 +171,7 @@ def _of_two_dtypes(found: Refusal, match: Match) -> Remedy | None:
 
 
 def _kept_in(found: Refusal, name: str, tensor: torch.Tensor) -> Remedy | None:
-    """The one attribute of the program's own object that a tensor of an unusual dtype was computed with and has that
-    dtype from: where it is made, and how to make it of the usual one."""
+    """The one attribute of the program's object from which a tensor has an unusual dtype, made of the usual one."""
     usual = torch.get_default_dtype()
     level = next((each for each in found.failure.users if each.value(name) is tensor), None)
     if level is None or tensor.dtype == usual or usual not in CASTS:
@@ -99,25 +197,13 @@ def _kept_in(found: Refusal, name: str, tensor: torch.Tensor) -> Remedy | None:
     if not new:
         return None
     evidence = shown(place, f"makes {told}, from which {name} has its dtype.", "read")
-    return Remedy(
-        f"make {owner}.{attribute} {str(usual).removeprefix('torch.')}: {on_line(place, new)}.",
-        (evidence,),
-    )
+    return Remedy(f"make {owner}.{attribute} {dtype_name(usual)}: {on_line(place, new)}.", (evidence,))
 
 
 def _tensors_of(value: object) -> Sequence[tuple[str, torch.Tensor]]:
     """The tensors that an object of the program keeps as attributes, buffers among them."""
     inside = {**(namespace(value) or {}), **(registered(value, "_buffers") if is_module(value) else {})}
     return () if is_tensor(value) else [(name, each) for name, each in inside.items() if is_tensor(each)]
-
-
-def _cast_above(found: Refusal, given: _Given) -> Remedy | None:
-    """Where a function that still runs got the tensor: the one that has the operation has returned, and its names are
-    others."""
-    if given.kept.dtype not in CASTS:
-        return None
-    casts = (cast_at(level, [given.other], CASTS[given.kept.dtype]) for level in reversed(found.failure.users))
-    return next((each for each in casts if each is not None), None)
 
 
 def _told(name: str, tensor: torch.Tensor) -> str:
@@ -143,7 +229,8 @@ def _place(found: Refusal, given: _Given) -> Place | None:
     if watch is not None and (line := watch.line_of(given.node)) is not None:
         return line.place
     for level in found.failure.users:
-        for each in _on_the_way(level):
+        behind = ancestors(level.body, level.receiver, level.line) if level.receiver else {}
+        for each in (place for made in behind.values() for place in made.bound):
             statement = statement_at(level.body, *each.position)
             held = [value_of(level, node) for node in expressions(statement)]
             if all(any(_is_same(value, each) for value in held) for each in (given.other, given.kept)):
@@ -151,15 +238,9 @@ def _place(found: Refusal, given: _Given) -> Place | None:
     return None
 
 
-def _on_the_way(level: Level) -> Iterator[Place]:
-    if level.body is not None and level.receiver:
-        for each in ancestors(level.body, level.receiver, level.line).values():
-            yield from each.bound
-
-
 def _is_same(value: object, tensor: torch.Tensor) -> bool:
     """Whether a value is a tensor, or what that is detached from."""
-    if value is tensor or not is_tensor(value) or storage_of(value) is None or storage_of(value) != storage_of(tensor):
+    if value is tensor or not is_tensor(value) or not storage_of(value) == storage_of(tensor) is not None:
         return value is tensor
     return (value.dtype, value.shape, value.stride()) == (tensor.dtype, tensor.shape, tensor.stride())
 
@@ -168,10 +249,8 @@ def _called(found: Refusal, body: Body | None, statement: ast.stmt | None, tenso
     """What a statement calls a tensor, if its function still runs."""
     for level in found.failure.users:
         if body is not None and level.body is not None and level.body.node is body.node:
-            return next(
-                (name for n in expressions(statement) if (name := dotted(n)) and _is_same(value_of(level, n), tensor)),
-                "",
-            )
+            names = ((dotted(node), value_of(level, node)) for node in expressions(statement))
+            return next((name for name, value in names if name and _is_same(value, tensor)), "")
     return ""
 
 
@@ -192,3 +271,31 @@ def _origin(found: Refusal, name: str, tensor: torch.Tensor) -> Iterator[Fact]:
             for place in every[name].bound[-1:]:
                 yield shown(place, f"gives {_told(name, tensor)}.")
         return
+
+
+@remedy(r"result type (\w+) can't be cast to the desired output type (Byte|Char|Short|Int|Long|Bool)")
+def _into_integers(found: Refusal, match: Match) -> Remedy | None:
+    """A loss was given labels as integers, or a tensor of integers is changed by floats."""
+    body, statement = found.level.body, found.level.statement
+    if body is None or statement is None:
+        return None
+    whole = [(text, each) for text, each in found.tensors if not (each.is_floating_point() or each.is_complex())]
+    if isinstance(statement, ast.AugAssign):
+        text, into = body.text(statement.target), value_of(found.level, statement.target)
+        if not is_tensor(into) or not any(into is each for _, each in whole):
+            return None
+        return Remedy(
+            f"{text} holds {dtype_name(into.dtype)}, and cannot take other numbers in place: make it floating point "
+            "where it is created."
+        )
+    given = found.below[-1].variables if found.below else {}
+    target, scores = given.get("target"), given.get("input")
+    if not is_tensor(target) or not is_tensor(scores) or scores.dtype not in CASTS:
+        return None
+    read = [node for node in expressions(statement) if value_of(found.level, node) is target]
+    name = body.text(read[0]) if read else next((text for text, each in whole if each is target), "the target")
+    cast = f"{simple(name)}.{CASTS[scores.dtype]}()"
+    line = rewritten(body, statement, {read[0]: cast}) if len(read) == 1 else ""
+    loss = found.below[-1].frame.f_code.co_name
+    how = f": {on_line(found.level.place, line)}" if line else ""
+    return Remedy(f"{loss}() needs a target in floating point, and {name} holds {dtype_name(target.dtype)}{how}.")

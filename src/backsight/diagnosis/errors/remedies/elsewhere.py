@@ -14,12 +14,13 @@ from backsight.diagnosis.wording import a_kind, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, only
 from backsight.source.bindings import Spot, bound, spots, uses
-from backsight.source.body import SCOPES, callee, calls_in, dotted, functions, keyword, statements
+from backsight.source.body import SCOPES, callee, calls_in, dotted, functions, keyword, last_name, statements
 from backsight.source.callables import Callable, callables
 from backsight.source.definitions import values_of
 from backsight.source.edits import put, remove, write
 from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.story.files import user_files
+from backsight.text import lines_at
 
 
 @remedy(r"saved tensor unpack_hook expected to be a Tensor but got result of type (\S+)")
@@ -71,8 +72,9 @@ def _unpack_hooks(found: Refusal) -> Iterator[Callable]:
     """The functions that the program's files give as the second hook, as their text shows."""
     bodies = [body for file in user_files(found.failure) for body in functions(file)]
     for body in bodies:
-        subclasses = [node for node in ast.walk(body.node) if isinstance(node, ast.ClassDef) and _is_context(node)]
-        own = {id(call) for each in subclasses for call in ast.walk(each)}
+        classes = [node for node in ast.walk(body.node) if isinstance(node, ast.ClassDef)]
+        contexts = (each for each in classes if "saved_tensors_hooks" in map(last_name, each.bases))
+        own = {id(call) for each in contexts for call in ast.walk(each)}
         for call in (node for node in ast.walk(body.node) if isinstance(node, ast.Call)):
             hook = keyword(call, "unpack_hook") or next(iter(call.args[1:]), None)
             made = callee(call)[1] == "saved_tensors_hooks" or (id(call) in own and callee(call)[1] == "__init__")
@@ -80,13 +82,8 @@ def _unpack_hooks(found: Refusal) -> Iterator[Callable]:
                 yield from callables(hook, body, bodies)
 
 
-def _is_context(cls: ast.ClassDef) -> bool:
-    return any((dotted(each) or "").rpartition(".")[2] == "saved_tensors_hooks" for each in cls.bases)
-
-
 @remedy(r"incompatible with \.grad\(\)")
 def _reentrant(found: Refusal, match: Match) -> Remedy | None:
-    """The checkpoint that cannot be differentiated by autograd.grad."""
     call = reentrant_call(found.failure)
     if call is None:
         return None
@@ -109,9 +106,9 @@ def _without_setup(found: Refusal, match: Match) -> Remedy | None:
         return None
     ctx, *given = [each.arg for each in arguments.args]
     saving = [each for each in statements(body.node) if any(use.name.split(".")[0] == ctx for use in uses(each))]
-    lines, inputs = [str(each.lineno) for each in saving], ", ".join(given)
+    inputs = ", ".join(given)
     unpacked = f"{inputs}{',' if len(given) == 1 else ''} = inputs"
-    which = f"line{'s' * (len(lines) > 1)} {listed(lines)}"
+    which = lines_at(each.lineno for each in saving)
     move = f", and move {which} into it, below `{unpacked}`" if saving else ""
     head = f"def {getattr(body.node, 'name', 'forward')}({inputs}):"
     setup = f"def setup_context({ctx}, inputs, output):"
@@ -170,11 +167,8 @@ def returned(body: Body, kind: str) -> tuple[ast.Return | None, bool]:
     every = [each for each in spots(body.node) if isinstance(each.node, ast.Return)]
     may = [(each.node, _returns(body, each, given, kind)) for each in every]
     sure = [node for node, does in may if does]
-    open_ = [node for node, does in may if does is None]
-    if (
-        kind == "NoneType" and getattr(body.node, "name", "") != "<lambda>"
-    ):  # one that ends without a return gives it, too
-        open_ = []
+    ends = kind == "NoneType" and body.name != "<lambda>"  # without a return
+    open_ = [node for node, does in may if does is None and not ends]
     found = sure if len(sure) == 1 else [] if sure else open_
     node = only(found)
     return node if isinstance(node, ast.Return) else None, not (sure and open_)
@@ -231,8 +225,7 @@ def _guarded(body: Body, spot: Spot, given: str, kind: str) -> bool | None:
 
 
 def _tests(body: Body, spot: Spot) -> Iterator[tuple[ast.expr, bool]]:
-    """The conditions that are known where a statement stands: of the blocks around it, and of those before it that
-    leave the function; each with whether it holds."""
+    """The conditions known where a statement stands, of blocks around or left before it, and whether each holds."""
     for arm, label in reversed(spot.arms):
         if isinstance(arm, ast.If):
             yield arm.test, label == "body"

@@ -5,32 +5,33 @@ from __future__ import annotations
 import ast
 import copy
 import itertools
-from collections.abc import Iterator
+import math
 
 import torch
 
-from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, anew, remedy, source_of
-from backsight.diagnosis.evidence.custom import applied, body_of, definition, elements, every_applied, returned
+from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, anew, contexts, remedy, source_of
+from backsight.diagnosis.evidence.custom import Applied, applied, body_of, definition, elements, every_applied, returned
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import listed, shown
+from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, is_class
-from backsight.source import Body, calls_of, function_at, only, statement_at
-from backsight.source.bindings import spots
+from backsight.source import Body, Place, calls_of, function_at, only, statement_at, statements_of
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
 from backsight.source.changes import changed_names
 from backsight.source.cut_rules import rule_of
 from backsight.source.definitions import gathers, values_of
-from backsight.source.edits import OR, on_line, put, without_marks, write
+from backsight.source.edits import OR, change, on_line, put, without_marks, write
 from backsight.source.imports import is_gradient_call, library
-from backsight.source.out_of_place import out_of_place
+from backsight.source.out_of_place import arguments, out_of_place
 from backsight.source.rewriting import rewritten, simple, with_flag
 from backsight.story.enabling import computing, enabled, switches
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, method
 from backsight.story.files import user_files
 from backsight.story.fixes import removed
-from backsight.story.memory import is_module
+from backsight.story.memory import is_module, is_tensor, shape_of
 from backsight.story.sections import undecorated
+from backsight.tape import forward_class
 
 
 @remedy(r"marked as dirty during the forward method were not returned")
@@ -45,12 +46,10 @@ def _not_returned(found: Refusal, match: Match) -> Remedy | None:
     returning = next((each for each in statements(body.node) if isinstance(each, ast.Return)), None)
     instead = _without_underscore(body, changing) if changing is not None else ""
     without = removed(body.place(marks[0][0]))
-    plain = (
-        f"{OR}Or modify nothing in place: {without} and write `{instead}` on line {changing.lineno}"
-        f"{anew(body, changing, instead)}."
-        if instead and changing is not None
-        else f"Or {without_marks(without)}, and compute a new tensor instead of changing {name}."
-    )
+    plain = f"Or {without_marks(without)}, and compute a new tensor instead of changing {name}."
+    if instead and changing is not None:
+        written = f"write `{instead}` on line {changing.lineno}{anew(body, changing, instead)}"
+        plain = f"{OR}Or modify nothing in place: {without} and {written}."
     lines = [shown(body.place(marks[0][0]), f"declares that forward modifies {name} in place.")]
     lines += [shown(body.place(returning), f"does not return {name} itself.")] if returning else []
     return Remedy(
@@ -122,7 +121,7 @@ def _hook_of_leaves(found: Refusal, match: Match) -> Remedy | None:
 def _packing(found: Refusal, match: Match) -> Remedy | None:
     """The pack hook of saved_tensors_hooks, and its statement that works in place."""
     for level in found.failure.users:
-        for call in _contexts(level):
+        for _, call in contexts(level):
             if callee(call)[1] != "saved_tensors_hooks" or not call.args or level.body is None:
                 continue
             body = source_of(level, call.args[0])
@@ -141,22 +140,14 @@ def _packing(found: Refusal, match: Match) -> Remedy | None:
     return None
 
 
-def _contexts(level: Level) -> Iterator[ast.Call]:
-    """The calls in the `with` statements around a level's line."""
-    around = next((s.arms for s in spots(level.body.node) if s.node is level.statement), ()) if level.body else ()
-    for arm, _ in around:
-        if isinstance(arm, ast.With):
-            yield from (item.context_expr for item in arm.items if isinstance(item.context_expr, ast.Call))
-
-
 def _without_underscore(body: Body, statement: ast.stmt) -> str:
     """A statement with each method that works in place replaced by its namesake; empty where one has none."""
     if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
         receiver, name = callee(statement.value)
-        given = body.text(statement.value)[len(body.text(statement.value.func)) :]
+        given = ", ".join(arguments(body, statement.value))
         is_method = dotted(receiver) is not None and not library(receiver)
         if is_method and hasattr(torch.Tensor, name[:-1]) and name.endswith("_"):
-            return f"{dotted(receiver)} = {dotted(receiver)}.{name[:-1]}{given}"
+            return f"{dotted(receiver)} = {dotted(receiver)}.{name[:-1]}({given})"
     if not isinstance(statement, ast.Return | ast.Assign):
         return out_of_place(body, statement.lineno) or ""
     changes: dict[ast.expr, str] = {}
@@ -165,8 +156,7 @@ def _without_underscore(body: Body, statement: ast.stmt) -> str:
         if receiver is not None and name.endswith("_") and not name.startswith("_"):
             if not hasattr(torch.Tensor, name[:-1]):
                 return ""
-            given = body.text(call)[len(body.text(call.func)) :]
-            changes[call] = f"{body.text(receiver)}.{name[:-1]}{given}"
+            changes[call] = f"{body.text(receiver)}.{name[:-1]}({', '.join(arguments(body, call))})"
     return rewritten(body, statement, changes) if changes else ""
 
 
@@ -184,7 +174,6 @@ def _tuple_returned(found: Refusal, match: Match) -> Remedy | None:
 
 
 def _derivative(body: Body | None, node: ast.expr, statement: ast.Return) -> ast.Call | None:
-    """The call of torch.autograd.grad() whose result is returned."""
     value = only(values_of(body, node.id, statement.lineno)) if body and isinstance(node, ast.Name) else node
     return value if isinstance(value, ast.Call) and is_gradient_call(value) else None
 
@@ -250,22 +239,15 @@ def _not_a_tensor(found: Refusal, match: Match) -> Remedy | None:
             tuple(lines),
             call[0].place(call[1]) if call else None,
         )
-    line = rewritten(backward, returning, {back: "None"})
-    number = call[2].args[k] if call is not None else None
-    fix = (
-        f"apply() got no tensor for {name}, so backward returns None there: {on_line(backward.place(returning), line)}."
-    )
-    if call is not None and number is not None and (rule := rule_of(number)) is not None and rule.kind == "number":
-        tensor = callee(number)[0] if isinstance(number, ast.Call) and callee(number)[0] is not None else None
-        tensor = tensor or next(iter(getattr(number, "args", [])), None)
-        new = rewritten(call[0], call[1], {number: call[0].text(tensor)}) if tensor is not None else ""
-        if new:
-            at = on_line(call[0].place(call[1]), new)
-            fix = (
-                f"To train it, give it as a tensor: {at}. {OR}If it should not be trained, return None: "
-                + on_line(backward.place(returning), line)
-                + "."
-            )
+    none = on_line(backward.place(returning), rewritten(backward, returning, {back: "None"}))
+    fix = f"apply() got no tensor for {name}, so backward returns None there: {none}."
+    if call is not None and (rule := rule_of(call[2].args[k])) is not None and rule.kind == "number":
+        body, at, number = call[0], call[1], call[2].args[k]
+        receiver = callee(number)[0] if isinstance(number, ast.Call) else None
+        tensor = receiver or next(iter(getattr(number, "args", [])), None)
+        if tensor is not None and (new := rewritten(body, at, {number: body.text(tensor)})):
+            given = on_line(body.place(at), new)
+            fix = f"To train it, give it as a tensor: {given}. {OR}If it should not be trained, return None: {none}."
     return Remedy(fix, tuple(lines), backward.place(returning))
 
 
@@ -326,26 +308,21 @@ def _no_backward(found: Refusal, match: Match) -> Remedy | None:
     forward = body_of(cls, "forward")
     if forward is None or "torch" not in found.level.frame.f_globals:
         return None
-    every = [(body, each) for body in functions(forward.file) for each in statements(body.node)]
-    inside = [
-        (body, each)
-        for body, each in every
-        if isinstance(each, ast.ClassDef) and each.name == class_name(cls) and each.lineno < definition(forward).line
-    ]
+    classes = ((body, each) for body, each in statements_of(forward.file) if isinstance(each, ast.ClassDef))
+    named = (pair for pair in classes if pair[1].name == class_name(cls))
+    inside = [pair for pair in named if pair[1].lineno < definition(forward).line]
     if not inside or any(rule_of(n) for each in statements(forward.node) for n in expressions(each)):
         return None
     body, head = inside[-1]
     new = f"class {class_name(cls)}(torch.nn.Module):"
     edits = [on_line(body.place(head), new)]
-    own = [one for one in functions(forward.file) if any(one.node is each for each in head.body)]
-    for one in own:
+    for one in (one for one in functions(forward.file) if any(one.node is each for each in head.body)):
         if one.name == "__init__" and "super()" not in "".join(map(one.text, statements(one.node))):
             first = one.place(one.node.body[0])
             edits.append(f"put `super().__init__()` above line {first.line}{put('super().__init__()', 'above', first)}")
         for each in statements(one.node):
-            if isinstance(each, ast.Expr) and isinstance(each.value, ast.Call):
-                receiver, name = callee(each.value)
-                if dotted(receiver) == "self" and name in _OF_CONTEXTS:
+            match each:
+                case ast.Expr(ast.Call(ast.Attribute(ast.Name("self"), name))) if name in _OF_CONTEXTS:
                     edits.append(removed(one.place(each)))
     return Remedy(
         f"{class_name(cls)} defines no backward, and needs none, as PyTorch differentiates what forward computes. Make "
@@ -363,3 +340,72 @@ def _called_class(level: Level, node: ast.expr) -> type | None:
     held = value_of(level, node.func) if isinstance(node, ast.Call) else value_of(level, node)
     cls = held if is_class(held) else type(held)
     return cls if isinstance(cls, type) and issubclass(cls, torch.autograd.Function) else None
+
+
+@remedy(r"shape '\[(?P<due>[\d, ]*)\]' is invalid for input of size (?P<size>\d+)")
+def _of_picked_entries(found: Refusal, match: Match) -> Remedy | None:
+    """It has as many entries as the output, and is to have the shape of an argument."""
+    node, call, level = next(iter(found.level.variables.values()), None), found.expression, found.level
+    cls, receiver = forward_class(type(node)) if found.is_custom else None, found.receiver
+    if cls is None or not isinstance(call, ast.Call) or receiver is None or level.body is None:
+        return None
+    function, size = Applied(node, cls), int(match["size"])
+    due = tuple(int(each) for each in match["due"].split(","))
+    name = only(name for name, shape in function.shapes.items() if shape == due)
+    if name is None or size not in map(math.prod, function.outputs):
+        return None
+    read, count = level.body.text(receiver), math.prod(due)
+    needs: Fact = f"{name} has {count} entries, each with a gradient of its own; {read} has the {size} of the output."
+    shape = ", ".join(level.body.text(each) for each in call.args)
+    place, index = _picked(function, name, due) or (None, "")
+    held = level.value(index)
+    if place is None or not is_tensor(held) or call.keywords:
+        return Remedy(f"Compute a gradient for each entry of {name}.", (needs,))
+    if held.dtype == torch.bool and shape_of(held) == due:
+        new = f"{simple(read)}.new_zeros({shape}).masked_scatter({index}, {read})"
+    elif held.dtype == torch.int64 and shape_of(held) == (size,):
+        flat = read if shape_of(value_of(level, receiver)) == (size,) else f"{simple(read)}.reshape(-1)"
+        new = f"{simple(read)}.new_zeros({shape}).view(-1).index_add_(0, {index}, {flat}).view({shape})"
+    else:
+        return Remedy(f"Compute a gradient for each entry of {name}.", (needs,))
+    line = rewritten(level.body, level.statement, {call: new}) if level.statement is not None else ""
+    return Remedy(
+        f"Put it into zeros of the shape of {name}, at the entries that {index} picks: "
+        f"{on_line(level.place, line) if line else f'`{new}`'}.",
+        (needs, shown(place, f"picks {size} entries of {name}, and the gradient of the others is 0.", "read")),
+    )
+
+
+def _picked(function: Applied, name: str, due: tuple[int, ...]) -> tuple[Place, str] | None:
+    """The statement of forward that picks what it returns out of an argument, and the index: `x[mask]`."""
+    body = body_of(function.cls, "forward")
+    every = [value for each in returned(body) for value in elements(each)] if body is not None else []
+    picked = _meant(body, every[0]) if body is not None and len(every) == 1 else None
+    index = dotted(picked.slice) if isinstance(picked, ast.Subscript) else None
+    if body is None or not isinstance(picked, ast.Subscript) or index is None:
+        return None
+    whole = _meant(body, picked.value) if dotted(picked.value) != name else picked.value
+    receiver, method = callee(whole) if isinstance(whole, ast.Call) else (None, "")
+    is_flat = method in ("reshape", "view", "flatten", "ravel") and isinstance(whole, ast.Call) and len(whole.args) < 2
+    if dotted(whole) != name and not (is_flat and dotted(receiver) == name):
+        return None
+    statement = statement_at(body, picked.lineno, picked.col_offset)
+    return (body.place(statement), index) if statement is not None else None
+
+
+def _meant(body: Body, value: ast.expr) -> ast.expr | None:
+    """What a variable has been given, by the only statement that gives it a value; any other expression itself."""
+    name = dotted(value)
+    return only(values_of(body, name, value.lineno)) if name else value
+
+
+@remedy(r"Cannot use both regular backward hooks and full backward hooks")
+def _two_kinds_of_hooks(found: Refusal, match: Match) -> Remedy:
+    old, new = ".register_backward_hook(", ".register_full_backward_hook("
+    calls = calls_of(*user_files(found.failure))
+    places = dict.fromkeys(body.place(each) for body, each, call in calls if f".{callee(call)[1]}(" == old)
+    edits = "".join(str(change(each, old, new)) for each in places if each.last == each.line)
+    return Remedy(
+        f"Register all hooks of {found.module_name or 'module'} with register_full_backward_hook(){edits}: "
+        "register_backward_hook() is deprecated, and both cannot be on one module."
+    )

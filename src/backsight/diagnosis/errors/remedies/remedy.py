@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, function_at
+from backsight.source.bindings import spots
 from backsight.source.body import as_function
 from backsight.source.edits import Edit, change, write
+from backsight.source.out_of_place import arguments
 from backsight.story.failure import Level
 from backsight.story.sections import function_called, undecorated
 
@@ -46,6 +48,24 @@ def anew(body: Body, statement: ast.stmt, new: str) -> Edit:
     place = body.place(statement)
     is_part = body.name == "<lambda>"
     return change(place, body.lines[statement.lineno - 1].strip(), new) if is_part else write(place, new)
+
+
+def without_argument(body: Body, call: ast.Call, name: str) -> str:
+    """A call without the argument of this name."""
+    return f"{body.text(call.func)}({', '.join(arguments(body, call, name))})"
+
+
+def blocks_around(level: Level) -> list[ast.stmt]:
+    """The compound statements around that of a level, the innermost first."""
+    every = spots(level.body.node) if level.body else ()
+    return next(([arm for arm, _ in reversed(each.arms)] for each in every if each.node is level.statement), [])
+
+
+def contexts(level: Level) -> Iterator[tuple[ast.With, ast.Call]]:
+    """The calls in the `with` statements around that of a level, the innermost first."""
+    for arm in blocks_around(level):
+        if isinstance(arm, ast.With):
+            yield from ((arm, item.context_expr) for item in arm.items if isinstance(item.context_expr, ast.Call))
 
 
 def source_of(level: Level, node: ast.expr) -> Body | None:

@@ -1,35 +1,117 @@
-"""Remedies for tensors and states of another kind than is asked for: views, frozen ones, other dtypes and shapes."""
+"""Remedies for tensors that are not what is asked for: views, results without a graph, shared memory, other shapes."""
 
 from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
 
 import torch
 
-from backsight.diagnosis.errors.copied import detaching, detachments, results_kept
-from backsight.diagnosis.errors.optimizer_state import made_at
-from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy
+from backsight.diagnosis.errors.copied import detaching, detachments, pre_hooks, results_kept
+from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, blocks_around, remedy
+from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
-from backsight.diagnosis.wording import counted, described, listed, shown, sure_if
+from backsight.diagnosis.wording import shaped, shown, sure_if
+from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
-from backsight.source import Body, Place, calls_of, statement_at
-from backsight.source.ancestry import ancestors
-from backsight.source.bindings import parameters_of, spots, uses
-from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
-from backsight.source.edits import OR, Edit, on_line, put, remove, wrap, write
+from backsight.source import Body, calls_of, statements_of
+from backsight.source.bindings import targets
+from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source.edits import OR, on_line, put, remove, sentence, unwrap, wrap, write
+from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten, simple
+from backsight.story.cuts import CutOff, around, cuts, seen, unrecorded
 from backsight.story.evaluated import value_of
-from backsight.story.failure import Level
 from backsight.story.files import user_files
-from backsight.story.fixes import removed
 from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
-from backsight.tape import parameters_in, registered
+from backsight.story.sections import function_called, run_by, section_of
+from backsight.story.trained import trained
+from backsight.tape import parameters_in
 from backsight.text import as_code
+
+
+@remedy(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
+def _of_disabled(found: Refusal, match: Match) -> Remedy | None:
+    """A hook, or retain_grad(), on a result that was computed under torch.no_grad(), or from constants."""
+    receiver, body, statement = found.receiver, found.level.body, found.level.statement
+    if receiver is None or body is None or statement is None:
+        return None
+    name = body.text(receiver)
+    running = next(iter(around([(level, level.line) for level in found.failure.users])), None)
+    block = running or next(_behind(found, name, value_of(found.level, receiver)), None)
+    if block is None:
+        return _of_constants(found, name)
+    place = block.cut.place
+    evidence: list[Fact] = [
+        shown(place, "disables gradients for everything inside it.", None if running or block.seen else "read")
+    ]
+    level = running.section.level if running is not None else None
+    if level is not None and level is not found.level:
+        evidence.append(shown(level.place, "runs inside it."))
+    plain = isinstance(statement, ast.Expr) and statement.lineno == statement.end_lineno
+    condition, at = f"if {name}.requires_grad:", found.level.place
+    asks = on_line(at, f"{condition} {body.text(statement)}") if plain else f"on line {at.line}, write `{condition}`"
+    asks += str(wrap(at, condition)) if isinstance(statement, ast.Expr) and not plain else ""
+    removed = _removed(block)
+    if running is None:
+        code = f"{name}.requires_grad_()"
+        leaf = f"For the gradient of {name} alone: write `{code}` above line {at.line}{put(code, 'above', at)}. {OR}"
+        leaf = leaf if "inference" not in place.text else ""
+        return Remedy(f"{leaf}To train what it is computed from as well: {removed}.", tuple(evidence), place)
+    if _runs_backward(block):
+        fix = f"{sentence(removed)}: backward runs there, and needs the graph of {name}."
+        return Remedy(fix, tuple(evidence), place)
+    only = f"Ask only where there is a gradient: {asks}."
+    return Remedy(f"{only} {OR}To get one here as well, {removed}.", tuple(evidence), None)
+
+
+def _of_constants(found: Refusal, name: str) -> Remedy | None:
+    """The result can be a leaf itself, from where it is computed: what is computed from it since has no graph yet."""
+    tensor = value_of(found.level, found.receiver)
+    if not isinstance(tensor, torch.Tensor) or not tensor.is_floating_point():
+        return None
+    origin = made(Held(found.failure, found.level, name, tensor))
+    if origin is None or origin.place == found.level.place:
+        return None
+    code = f"{name}.requires_grad_()"
+    fix = (
+        f"For the gradient of {name}: put `{code}` below line {origin.place.last}{put(code, 'below', origin.place)}, "
+        "so that it is a leaf. To train what it is computed from too, make that require grad first."
+    )
+    return Remedy(fix, (), None)
+
+
+def _behind(found: Refusal, name: str, tensor: object) -> Iterator[CutOff]:
+    """Blocks in which the tensor was computed, in a function that has returned."""
+    if isinstance(tensor, torch.Tensor):
+        yield from (each for each in seen(tensor)[0] if each.cut.kind == "no_grad" and each.inside)
+    start = section_of(found.level, ((name, found.level.line),))
+    read = cuts(found.failure, trained(found.failure), starts=[start] if start is not None else ())
+    yield from (each for each in read if each.cut.kind == "no_grad")
+
+
+def _runs_backward(block: CutOff) -> bool:
+    """Whether something inside takes gradients: itself, or in a function that it calls."""
+    for call in (call for each in unrecorded(block.section, block.cut) for call in calls_in(each)):
+        function, owner = function_called(block.section, call)
+        inner = run_by(function, owner) if getattr(function, "__code__", None) is not None else ()
+        called = (each for section in inner for each, _ in section.calls())
+        if any(callee(each)[1] == "backward" or is_gradient_call(each) for each in (call, *called)):
+            return True
+    return False
+
+
+def _removed(block: CutOff) -> str:
+    """How gradients are enabled where a block disables them."""
+    text, line = block.cut.place.text, block.cut.place.line
+    if text.startswith("@"):
+        return f"remove line {line}, `{text}`, from {block.section.body.name}(){remove(block.cut.place)}"
+    if text.startswith("with ") and "," not in text and "set_grad_enabled" not in text:
+        return f"remove line {line}, `{text}`, and dedent the lines inside it{unwrap(block.cut.place)}"
+    return f"enable gradients on line {line}, `{text}`"
 
 
 @remedy(r"Can't detach views in-place")
@@ -39,7 +121,7 @@ def _detached_view(found: Refusal, match: Match) -> Remedy | None:
     if receiver is None or body is None or statement is None:
         return None
     name = body.text(receiver)
-    loop = next((arm for s in spots(body.node) if s.node is statement for arm, _ in reversed(s.arms)), None)
+    loop = next(iter(blocks_around(found.level)), None)
     if isinstance(loop, ast.For) and dotted(loop.target) == name and (whole := dotted(loop.iter)):
         kind = "tuple(" if type(found.level.value(whole)) is tuple else "["
         end = ")" if kind == "tuple(" else "]"
@@ -50,50 +132,6 @@ def _detached_view(found: Refusal, match: Match) -> Remedy | None:
             where = f"line {statement.lineno}, below the loop{remove(found.level.place)}{put(new, 'beside', at)}"
         return Remedy(f"{name} is a view, which cannot be detached in place: write `{new}` instead of {where}.")
     return Remedy(f"{name} is a view: {on_line(found.level.place, f'{name} = {name}.detach()')}.")
-
-
-@remedy(r"parameter group that doesn't match the size of optimizer's group|different number of parameter groups")
-def _state_of_others(found: Refusal, match: Match) -> Remedy | None:
-    """The state of an optimizer was saved for other parameters than this one has."""
-    below = found.below[-1].variables if found.below else {}
-    sizes = [_lengths(below, "saved_groups"), _lengths(below, "groups")]
-    if not all(sizes) or found.level.statement is None:
-        return None
-    built = made_at(found)
-    where = f" on line {built.line}" if built is not None else ""
-    return Remedy(
-        f"It was saved with {_groups(sizes[0])}{_settings(below)}, and this optimizer has {_groups(sizes[1])}. "
-        f"To go on with the old state, make the optimizer{where} over the same parameters in the same groups, in the "
-        f"same order. {OR}To train other parameters from here, start with a new state: {removed(found.level.place)}.",
-        (shown(built, f"makes it with {_groups(sizes[1])}."),) if built is not None else (),
-        built,
-    )
-
-
-def _settings(variables: Any) -> str:
-    """The settings in which the saved groups differ, which tell them from each other."""
-    saved = [each for each in variables["saved_groups"] if isinstance(each, dict)]
-    plain = {key: [each.get(key) for each in saved] for key in saved[0]}
-    told = [
-        f"{key} {listed([*map(str, values)], 6)}"
-        for key, values in plain.items()
-        if all(type(each) in (int, float) for each in values) and len(set(values)) > 1
-    ]
-    return f" ({'; '.join(told)})" if told else ""
-
-
-def _lengths(variables: Any, name: str) -> list[int]:
-    """The number of parameters in each group of an optimizer, or of its saved state."""
-    groups = variables.get(name)
-    if not isinstance(groups, list):
-        return []
-    return [len(each["params"]) for each in groups if isinstance(each, dict) and isinstance(each.get("params"), list)]
-
-
-def _groups(sizes: list[int]) -> str:
-    if len(sizes) == 1:
-        return counted(sizes[0], "parameter")
-    return f"{len(sizes)} groups of {listed([*map(str, sizes)], 6)} parameters"
 
 
 @remedy(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
@@ -124,109 +162,6 @@ def _of_frozen(found: Refusal, match: Match) -> Remedy | None:
                     else (),
                 )
     return None
-
-
-CASTS = {torch.float32: "float", torch.float64: "double", torch.float16: "half", torch.bfloat16: "bfloat16"}
-
-
-_FACTORIES = frozenset({"zeros", "ones", "empty", "full", "rand", "randn", "eye", "linspace"})
-_HALVES = (torch.float16, torch.bfloat16)
-
-
-@remedy(r"dtype|scalar type|should be the same")
-def _made_without_dtype(found: Refusal, match: Match) -> Remedy | None:
-    """What torch.zeros() makes is float32, and what autocast computes is not: give it the dtype of the other."""
-    level, body, failing = found.level, found.level.body, found.level.statement
-    low = [(text, each) for text, each in found.tensors if each.dtype in _HALVES and simple(text) == text]
-    if body is None or failing is None or not low or found.is_custom:
-        return None
-    text, of = low[0][0], str(low[0][1].dtype).removeprefix("torch.")
-    plain = [name for name, each in found.tensors if each.dtype == torch.float32 and not needs_gradient(each)]
-    for statement in (failing, *(_assigning(body, name, level.line) for name in plain)):
-        call = next(filter(_is_plain_factory, calls_in(statement)), None)
-        if statement is None or call is None:
-            continue
-        known = statement is failing or any(
-            each.lineno < statement.lineno and text in _targets(each) for each in statements(body.node)
-        )
-        known |= text.split(".")[0] in parameters_of(body.node)
-        what = body.text(call.func)
-        line = rewritten(body, statement, {call: f"{body.text(call)[:-1].rstrip(', ')}, dtype={text}.dtype)"})
-        if not known:
-            reads = {node: f"{text}.float()" for node in expressions(failing) if body.text(node) == text}
-            line, statement = rewritten(body, failing, reads), failing
-        if line:
-            return Remedy(
-                f"{what}() makes float32, and {text} is {of}, as autocast computes it: "
-                f"{on_line(body.place(statement), line)}.",
-                place=body.place(statement),
-            )
-    return None
-
-
-def _assigning(body: Body, name: str, line: int) -> ast.stmt | None:
-    """The last statement above a line that gives a name its value."""
-    found = [each for each in statements(body.node) if each.lineno < line and name in _targets(each)]
-    return found[-1] if found else None
-
-
-def _is_plain_factory(call: ast.Call) -> bool:
-    receiver, name = callee(call)
-    return name in _FACTORIES and dotted(receiver) == "torch" and keyword(call, "dtype") is None
-
-
-@remedy(r"same dtype|expected scalar type|dtypes match|[Ii]nput type .* should be the same|Found dtype")
-def _other_dtype(found: Refusal, match: Match) -> Remedy | None:
-    """Data of another dtype than the weights: cast where the program gets it, with what comes with it."""
-    every = [each for _, each in found.tensors]
-    weights = [each for each in every if isinstance(each, torch.nn.Parameter)]
-    weight = next(iter([*weights, *filter(needs_gradient, every)]), None)
-    if found.is_custom or weight is None or weight.dtype not in CASTS or torch.is_autocast_enabled(weight.device.type):
-        return None
-    odd = [each for _, each in found.tensors if each.dtype != weight.dtype and each.is_floating_point()]
-    if not odd or any(needs_gradient(each) for each in odd):
-        return None
-    casts = (cast_at(level, odd, CASTS[weight.dtype]) for level in reversed(found.failure.users))
-    return next((each for each in casts if each is not None), None)
-
-
-def cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
-    """Where a loop or an assignment gives variables these tensors: what to put below it."""
-    tensor = odd[0]
-    names = [name for name, value in level.variables.items() if value is tensor]
-    for each in (each for each in statements(level.body.node) if each.lineno <= level.line) if level.body else ():
-        bound_here = _targets(each)
-        if level.body is None or not any(name in bound_here for name in names):
-            continue
-        values = {name: level.value(name) for name in bound_here}
-        alike = [name for name, value in values.items() if is_tensor(value) and value.dtype == tensor.dtype]
-        if any(all(values[name] is not each for name in alike) for each in odd):
-            continue
-        line = f"{', '.join(alike)} = {', '.join(f'{name}.{cast}()' for name in alike)}"
-        if isinstance(each, ast.For):
-            where = f"as the first line of the loop on line {each.lineno}, put"
-        elif isinstance(each, ast.Assign) and each is not level.statement:
-            where = f"below line {each.end_lineno or each.lineno}, put"
-        else:
-            continue
-        dtype = str(tensor.dtype).removeprefix("torch.")
-        by = ", as NumPy's numbers are" if tensor.dtype == torch.float64 else ""
-        return Remedy(
-            f"{listed(alike, 3)} {'is' if len(alike) == 1 else 'are'} {dtype}{by}: {where} `{line}`"
-            f"{put(line, 'below', level.body.place(each))}.",
-            (shown(level.body.place(each), f"gets {listed(alike, 3)}, of dtype {dtype}."),),
-            level.body.place(each),
-        )
-    return None
-
-
-def _targets(statement: ast.stmt) -> list[str]:
-    """The names that a loop or an assignment gives a value to, those of a tuple in their order."""
-    targets = statement.targets if isinstance(statement, ast.Assign) else []
-    targets = [statement.target] if isinstance(statement, ast.For) else targets
-    inside = (node for each in targets for node in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each]))
-    flat = (node for each in inside for node in (each.elts if isinstance(each, ast.Tuple | ast.List) else [each]))
-    return [each.id for each in flat if isinstance(each, ast.Name)]
 
 
 @remedy(r"[Tt]arget size \(torch\.Size\(\[([\d, ]*)\]\)\).* input size \(torch\.Size\(\[([\d, ]*)\]\)\)")
@@ -279,225 +214,58 @@ def _sent(found: Refusal, match: Match) -> Remedy | None:
 def _computing(found: Refusal, tensor: torch.Tensor, attribute: str) -> Iterator[str]:
     """The function of torch.nn.utils whose hook computes an attribute of a module before each of its passes."""
     for module, _ in search((), frames=found.failure.frames, collect=(torch.nn.Module,)).found:
-        held = namespace(module) or {} if is_module(module) else {}
-        hooks = held.get("_forward_pre_hooks")
-        if held.get(attribute) is tensor and isinstance(hooks, dict):
-            kinds = (type(each).__module__ for each in hooks.values())
+        if (namespace(module) or {}).get(attribute) is tensor:
+            kinds = (type(each).__module__ for each in pre_hooks(module))
             yield from (kind.rpartition(".")[2] for kind in kinds if kind.startswith("torch.nn.utils."))
 
 
-# A parameter is given a tensor: a module takes its values, or another parameter, and what is computed from it by
-# another name.
+_EXPANDING = ("expand", "expand_as", "broadcast_to")
 
 
-_MOST = 4
-
-
-class _Copy(NamedTuple):
-    """A statement that assigns to a parameter, as one that copies the values."""
-
-    place: Place
-    value: str
-    text: str
-    sure: bool
-
-    @property
-    def line(self) -> int:
-        return self.place.line
-
-
-@remedy(r"cannot assign '.*' (?:object )?as parameter '\w+'")
-def _registered_by_an_assignment(found: Refusal, match: Match) -> Remedy | None:
-    """One parameter under two names: an assignment that was given the parameter itself has registered it again, as one
-    of what dropout computes in eval() does. A copy is no parameter."""
-    inside = found.below[-1].variables if found.below else {}
-    module, name, body = inside.get("self"), inside.get("name"), found.level.body
-    every = registered(module, "_parameters") if is_module(module) else {}
-    held = every.get(name) if isinstance(name, str) else None
-    first = next((each for each, value in every.items() if value is held and each != name), None)
-    if held is None or first is None or body is None:
+@remedy(r"more than one element of the written-to tensor refers to a single memory location")
+def _expanded(found: Refusal, match: Match) -> Remedy | None:
+    """What expand() gave is written in place: it has memory for one of its rows alone."""
+    name, tensor = next(((text, each) for text, each in found.tensors if _repeats(each)), ("", None))
+    if tensor is None:
         return None
-    setting = [(each, _set(each)) for each in statements(body.node)]
-    failing = _set(found.level.statement)
-    same = [(each, value) for each, (target, value) in setting if value is not None and target == failing[0]]
-    known = [(each, value) for each, value in same if value_of(found.level, value) is held]
-    known = known or [(each, value) for each, value in same if each is found.level.statement]
-    why = f"{name} is the same parameter as {first}: an assignment was given {first} itself, and registered it again"
-    statement, value = known[0] if len(known) == 1 else (None, None)
-    text = body.text(value) if value is not None else ""
-    made = ancestors(body, text, statement.lineno).get(text) if statement is not None else None
-    bound = list(made.bound) if made is not None else []
-    dropped = next((each for each in bound if "dropout" in each.text and "training" in each.text), None)
-    given = [value, *(getattr(statement_at(body, *each.position), "value", None) for each in bound)]
-    arms = [arm for each in given for arm in ((each.body, each.orelse) if isinstance(each, ast.IfExp) else (each,))]
-    is_it = any(arm is not None and value_of(found.level, arm) is held for arm in arms)
-    if statement is None or value is None or not (dropped or is_it):
-        return Remedy(f"{why}. If that was not meant, assign {first}.clone() there, which is no parameter.")
-    new = rewritten(body, statement, {value: f"{simple(text)}.clone()"})
-    at = dropped or (body.place(statement) if statement is not found.level.statement else None)
-    says = f"returns its input, {first}, where training is False." if dropped else f"assigns {first} itself."
-    fix = f"{why}. A copy is no parameter: {on_line(body.place(statement), new)}."
-    return Remedy(fix, (shown(at, says),) if at is not None else (), at)
+    stored = tuple(1 if step == 0 else n for step, n in zip(tensor.stride(), tensor.shape, strict=True))
+    own = f"{name} has the memory of {shaped(stored)} for its shape {shaped(shape_of(tensor) or ())}"
+    every = list(dict.fromkeys(_expansions(found, name)))
+    for body, statement, call in every if len(every) == 1 else ():
+        line = rewritten(body, statement, {call: f"{body.text(call)}.clone()"})
+        if line:
+            at = body.place(statement)
+            return Remedy(
+                f"Give each entry memory of its own: {on_line(at, line)}.",
+                (shown(at, f"repeats without a copy: {own}."),),
+                at,
+            )
+    if name.isidentifier() and found.level.value(name) is tensor:
+        copied = f"{name} = {name}.clone()"
+        line = f"put `{copied}` above line {found.level.line}{put(copied, 'above', found.level.place)}"
+        return Remedy(f"{own}, as expand() leaves it: {line}.")
+    return Remedy(f"{own}, as expand() leaves it: use .clone() where {name} is given that tensor.")
 
 
-def _set(statement: ast.stmt | None) -> tuple[str, ast.expr | None]:
-    """What a statement sets an attribute of, as it is written, and the value: `m.w = w` and `setattr(m, "w", w)`."""
-    match statement:
-        case ast.Assign(targets=[ast.Attribute() as target], value=value):
-            return ast.unparse(target), value
-        case ast.Expr(value=ast.Call(func=ast.Name(id="setattr"), args=[holder, name, value])):
-            return ast.unparse(holder) + (
-                f".{name.value!s}" if isinstance(name, ast.Constant) else ast.unparse(name)
-            ), value
-    return "", None
+def _repeats(tensor: torch.Tensor) -> bool:
+    strided = tensor.layout is torch.strided
+    return strided and any(step == 0 and n > 1 for step, n in zip(tensor.stride(), tensor.shape, strict=True))
 
 
-@remedy(r"cannot assign '.*' (?:object )?as parameter '\w+'")
-def _of_plain_values(found: Refusal, match: Match) -> Remedy | None:
-    """The statement as one that copies, in the words of the program, and what follows it that fails alike."""
-    inside = found.below[-1].variables if found.below else {}
-    module, name, value = (inside.get(each) for each in ("self", "name", "value"))
-    parameter = registered(module, "_parameters").get(name) if is_module(module) and isinstance(name, str) else None
-    if not is_module(module) or not is_tensor(parameter) or not is_tensor(value) or needs_gradient(value):
-        return None
-    copies = list(_copies(found, module, value))
-    failing = found.level.statement
-    if failing is None or not copies or copies[0].line != failing.lineno or shape_of(parameter) != shape_of(value):
-        return None
-    first, *others = copies
-    edits = "".join(str(write(each.place, each.text)) for each in copies if each is first or each.sure)
-    also = [f"`{each.text}` on line {each.line}" for each in others if each.sure]
-    maybe = [str(each.line) for each in others if not each.sure]
-    written = listed([f"`{first.text}` on line {first.line}", *also], _MOST)
-    fix = f"Copy the values into the parameter: write {written}{edits}."
-    if maybe:
-        lines = f"line{'s' * (len(maybe) > 1)} {listed(maybe, _MOST)}"
-        fix += f" The same goes for {lines}, if what is assigned there is no parameter either."
-    told = any(name == first.value for name, _ in found.tensors)
-    return Remedy(fix, () if told else (f"{first.value} is a {described(value)} without a graph, and no parameter.",))
+def _expansions(found: Refusal, name: str) -> Iterator[tuple[Body, ast.stmt, ast.Call]]:
+    """The statements that give a name, or an attribute of that name, or its values, what is expanded."""
+    attribute = name.removesuffix("]").rpartition(".")[2]
+    local = found.level.body if name.isidentifier() else None
+    every = ((local, each) for each in statements(local.node)) if local else statements_of(*user_files(found.failure))
+    for body, statement in every:
+        for target, value, _ in targets(statement):
+            held = (dotted(target) or "").removesuffix(".data")
+            calls = [each for each in calls_in(statement) if callee(each)[1] in _EXPANDING and _is_in(each, value)]
+            if calls and (held == name or (not local and "." in held and held.rpartition(".")[2] == attribute)):
+                yield body, statement, calls[-1]
 
 
-@remedy(r"cannot assign '.*' (?:object )?as parameter '\w+'")
-def _computed_from_itself(found: Refusal, match: Match) -> Remedy | None:
-    """The statements that are to give the result a name of its own, and to read it by that name."""
-    level, failing = found.level, found.level.statement
-    body, value = level.body, found.below[-1].variables.get("value") if found.below else None
-    target = dotted(failing.targets[0]) if isinstance(failing, ast.Assign) and len(failing.targets) == 1 else None
-    if body is None or not isinstance(failing, ast.Assign) or target is None or not needs_gradient(value):
-        return None
-    if level.function.rpartition(".")[2] == "__init__":
-        return None
-    if not any(dotted(node) == target for node in ast.walk(failing.value)):
-        return None
-    after = [each for each in statements(body.node) if each.lineno > failing.lineno]
-    taken = {use.name for each in statements(body.node) for use in uses(each)} | parameters_of(body.node)
-    attribute = target.rpartition(".")[2]
-    name = next(each for each in (attribute, f"{attribute}_now", f"{attribute}_of_this_pass") if each not in taken)
-    new: dict[ast.stmt, str] = {failing: rewritten(body, failing, {failing.targets[0]: name})}
-    every: dict[ast.stmt, dict[ast.expr, str]] = {}
-    owner = target.rpartition(".")[0]
-    for each in after:
-        changes: dict[ast.expr, str] = {node: name for node in expressions(each) if dotted(node) == target}
-        changes |= {
-            call: _with_weight(body, call, attribute, name) for call in calls_in(each) if dotted(call.func) == owner
-        }
-        if changes:
-            new[each] = rewritten(body, each, changes) if all(changes.values()) else ""
-            every[each] = changes
-    called = {callee(call)[1] for each in after for call in calls_in(each) if dotted(callee(call)[0]) == "self"}
-    others = {each.name: list(map(uses, statements(each.node))) for each in functions(body.file) if each.name in called}
-    reading = [at for at, read in others.items() if any(use.name == target for each in read for use in each)]
-    given = [f"{at}()" for at in reading]
-    if len(new) == 1 and not given:
-        return None  # what reads it is elsewhere, a forward that is to compute with the parameter
-    texts = {each.lineno: f"`{text}`" if text else name for each, text in new.items()}
-    written = listed([f"{text} on line {line}" for line, text in texts.items()], _MOST)
-    edits = "".join(str(write(body.place(each), text)) for each, text in new.items())
-    if given:
-        edits = _passed_on(body, reading, target, name, {each: every.get(each, {}) for each in after})
-        edits += str(write(found.level.place, new[failing])) if edits else ""
-    shared = f", and pass {name} to {listed(given)}, which computes with it" if given else ""
-    shared += edits if all(new.values()) else ""
-    return Remedy(
-        f"Give the result a name of its own, and leave {target} as it is, to be trained: write {written}{shared}.",
-        (f"What is assigned is computed from {target}: a result with a graph, and no nn.Parameter.",),
-    )
-
-
-def _passed_on(
-    body: Body, methods: Sequence[str], target: str, name: str, changes: Mapping[ast.stmt, Mapping[ast.expr, str]]
-) -> str:
-    """The edits with which methods that read an attribute are given a variable for it, and these statements written as
-    they are to be; empty where that is not plain, as where something else calls the methods, too."""
-    written = list[Edit]()
-    for inner in (each for each in functions(body.file) if each.name in methods):
-        node, read = (
-            inner.node,
-            [each for each in statements(inner.node) if any(use.name == target for use in uses(each))],
-        )
-        taken = {use.name for each in statements(node) for use in uses(each)} | parameters_of(node)
-        if not isinstance(node, ast.FunctionDef) or name in taken or _are_more(node.args) or node.returns is not None:
-            return ""
-        head = f"def {inner.name}({', '.join([*(each.arg for each in node.args.args), name])}):"
-        lines = {
-            each: rewritten(inner, each, {n: name for n in expressions(each) if dotted(n) == target}) for each in read
-        }
-        written += [write(inner.place(node), head), *(write(inner.place(each), text) for each, text in lines.items())]
-    calls = [call for each in changes for call in calls_in(each) if callee(call)[1] in methods]
-    anywhere = [call for _, _, call in calls_of(body.file) if callee(call)[1] in methods]
-    if len(calls) != len(anywhere) or any(call.keywords or call.args for call in calls):
-        return ""
-    passing: dict[ast.expr, str] = {call: f"{body.text(call.func)}({name})" for call in calls}
-    for each, own in changes.items():
-        new = {**own, **{call: text for call, text in passing.items() if any(call is one for one in calls_in(each))}}
-        written += [write(body.place(each), rewritten(body, each, new))] if new else []
-    return "".join(map(str, written)) if all(each.code for each in written) else ""
-
-
-def _are_more(arguments: ast.arguments) -> bool:
-    """Whether a function has other parameters than plain ones without a default."""
-    return bool(
-        arguments.vararg or arguments.kwarg or arguments.kwonlyargs or arguments.posonlyargs or arguments.defaults
-    )
-
-
-def _with_weight(body: Body, call: ast.Call, attribute: str, name: str) -> str:
-    """The call of a module, computed with something else in place of a parameter; empty where it has keywords."""
-    given = ", ".join(map(body.text, call.args)) + "," * (len(call.args) == 1)
-    if call.keywords:
-        return ""
-    return f"torch.func.functional_call({body.text(call.func)}, {{'{attribute}': {name}}}, ({given}))"
-
-
-def _copies(found: Refusal, module: torch.nn.Module, value: torch.Tensor) -> Iterator[_Copy]:
-    """The failing statement, and those after it that assign to a parameter: surely alike where their value is known to
-    have no graph, or written in the same way."""
-    level, failing = found.level, found.level.statement
-    for each in statements(level.body.node) if level.body is not None else ():
-        if not isinstance(each, ast.Assign) or not isinstance(failing, ast.Assign) or each.lineno < failing.lineno:
-            continue
-        target, body = each.targets[0], level.body
-        known = value if each is failing else value_of(level, each.value)
-        plain = is_tensor(known) and not needs_gradient(known)
-        if (
-            len(each.targets) > 1
-            or not isinstance(target, ast.Attribute)
-            or not isinstance(_held(level, target, failing, module), torch.nn.Parameter)
-            or isinstance(known, torch.nn.Parameter)
-            or (is_tensor(known) and not plain)
-            or body is None
-        ):
-            continue
-        alike = ast.dump(each.value) == ast.dump(failing.value)
-        assigned = body.text(each.value)
-        text = f"with torch.no_grad(): {body.text(target)}.copy_({assigned})"
-        computed = isinstance(each.value, ast.BinOp | ast.UnaryOp)  # never a parameter
-        yield _Copy(body.place(each), assigned, text, plain or alike or computed)
-
-
-def _held(level: Level, target: ast.Attribute, failing: ast.Assign, module: torch.nn.Module) -> object:
-    """What an attribute holds: of the module that refused its value, however the statement comes to it."""
-    refused = failing.targets[0]
-    if isinstance(refused, ast.Attribute) and ast.dump(target.value) == ast.dump(refused.value):
-        return registered(module, "_parameters").get(target.attr)
-    return value_of(level, target)
+def _is_in(node: ast.expr, value: ast.expr) -> bool:
+    """Whether an expression is all of another, or all that a constructor is given: `nn.Parameter(row.expand(4, 3))`."""
+    inner = value.args[0] if isinstance(value, ast.Call) and callee(value)[1] == "Parameter" and value.args else value
+    return node is inner

@@ -13,14 +13,14 @@ from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, so
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import listed, shaped, shown
-from backsight.findings.evidence import Fact
 from backsight.source import Body, assignments, only, read_at
 from backsight.source.bindings import spots
 from backsight.source.body import body_around, callee, dotted, keyword, statements
 from backsight.source.definitions import definitions
 from backsight.source.edits import OR, Edit, alternatives, on_line, write
 from backsight.source.imports import meaning
-from backsight.source.rewriting import rewritten, simple
+from backsight.source.out_of_place import arguments
+from backsight.source.rewriting import rewritten, simple, with_flag
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor, shape_of
@@ -35,11 +35,9 @@ def _checkpointed(found: Refusal, match: Match) -> Remedy | None:
     if not isinstance(call, ast.Call) or callee(call)[1] != "checkpoint" or body is None or statement is None:
         return None
     own = ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug")
-    given = [
-        *map(body.text, call.args[1:]),
-        *(f"{k.arg}={body.text(k.value)}" for k in call.keywords if k.arg not in own),
-    ]
-    line = rewritten(body, statement, {call: f"{simple(body.text(call.args[0]))}({', '.join(given)})"})
+    inner = ast.Call(call.func, call.args[1:], [each for each in call.keywords if each.arg not in own])
+    given = ", ".join(arguments(body, inner))
+    line = rewritten(body, statement, {call: f"{simple(body.text(call.args[0]))}({given})"})
     return Remedy(
         f"torch.func cannot differentiate through checkpoint(): {on_line(body.place(statement), line)} where "
         "torch.func transforms the model. To save memory instead, pass chunk_size to torch.func.vmap or jacrev."
@@ -238,8 +236,7 @@ def _not_mapped(found: Refusal, match: Match) -> Remedy | None:
     dims = f"({', '.join('None' if k in odd else each for k, each in enumerate(old))})"
     line = ""
     if isinstance(inner, ast.Call) and callee(inner)[1] == "vmap":
-        new = {given: dims} if given is not None else {inner: f"{body.text(inner)[:-1]}, in_dims={dims})"}
-        line = rewritten(body, level.statement, new)  # type: ignore[arg-type]  # expressions, both
+        line = with_flag(body, level.statement, inner, "in_dims", dims)
     how = on_line(level.place, line) if line else f"pass in_dims={dims} to vmap{_mapped_by(level, inner, dims)}"
     return Remedy(
         f"The first dimension of the other mapped tensors has size {common[0][0]}; {listed(names, 3)} "
@@ -255,9 +252,8 @@ def _mapped_by(level: Level, function: ast.expr | None, dims: str) -> Edit | str
         body, statement = read_at(only(assignments(body, name or "")))
         value = statement.value if isinstance(statement, ast.Assign) else None
         if body is not None and statement is not None and isinstance(value, ast.Call) and callee(value)[1] == "vmap":
-            given = keyword(value, "in_dims") or next(iter(value.args[1:]), None)
-            whole: dict[ast.expr, str] = {value: f"{body.text(value)[:-1].rstrip(', ')}, in_dims={dims})"}
-            new = rewritten(body, statement, {given: dims} if given is not None else whole)
+            new = with_flag(body, statement, value, "in_dims", dims) if len(value.args) < 2 else ""
+            new = new or rewritten(body, statement, dict.fromkeys(value.args[1:2], dims))
             return write(body.place(statement), new) if new else ""
     return ""
 
@@ -304,11 +300,8 @@ def _other_keys(found: Refusal, match: Match) -> Remedy | None:
     if not isinstance(call, ast.Call) or level.body is None or level.statement is None or len(call.args) < 2:
         return None
     given = level.body.text(call.args[1])
-    told = [
-        f"missing: {listed(missing, 3)}." if missing else "",
-        f"unknown: {listed(unknown, 3)}." if unknown else "",
-    ]
-    lines: tuple[Fact, ...] = tuple(f"Of the names in {given}, {each}" for each in told if each)
+    told = (("missing", missing), ("unknown", unknown))
+    lines = tuple(f"Of the names in {given}, {kind}: {listed(names, 3)}." for kind, names in told if names)
     for one, other, adding in ((missing, unknown, True), (unknown, missing, False)):
         prefix = next((m.removesuffix(other[0]) for m in one if other and m.endswith(other[0])), "")
         if prefix and sorted(one) == sorted(prefix + each for each in other):
@@ -331,8 +324,7 @@ def _tangent_of_another_shape(found: Refusal, match: Match) -> Remedy | None:
         return None
     first = 1 if callee(call)[1] == "jvp" else 0  # jvp(f, primals, tangents), make_dual(tensor, tangent)
     given = [each.elts if isinstance(each, ast.Tuple) else [each] for each in call.args[first : first + 2]]
-    odd = []
-    for pair in zip(*given, strict=False) if len(given) == 2 else ():
-        sizes = [shape_of(value_of(level, each)) for each in pair]
-        odd += [pair] if None in sizes or sizes[0] != sizes[1] else []
-    return _in_shape(level, "tangent", *odd[0]) if len(odd) == 1 else None
+    pairs = [*zip(*given, strict=False)] if len(given) == 2 else []
+    sizes = [[shape_of(value_of(level, each)) for each in pair] for pair in pairs]
+    odd = only(pair for pair, (one, other) in zip(pairs, sizes, strict=True) if one is None or one != other)
+    return _in_shape(level, "tangent", *odd) if odd is not None else None

@@ -17,8 +17,7 @@ from backsight.diagnosis.errors.second_backward.derived import differentiated, d
 from backsight.diagnosis.errors.second_backward.joined import computed_outside, joined, parametrized_once
 from backsight.diagnosis.errors.second_backward.losses import another_loss, same_loss
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import failing, if_known, listed, lost, shown
-from backsight.findings.evidence import Certainty
+from backsight.diagnosis.wording import failing, if_known, listed, lost, shown, sure_if
 from backsight.naming.frames import is_function
 from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, calls_of, loop_facts
@@ -121,7 +120,7 @@ def freed_context(failure: Failure) -> Finding | None:
     name = level.body.text(read)
     saving = list(_saving(failure))
     ran = next((each.place for each in failure.users[1:]), None) if is_function(level.frame) else None
-    sure: Certainty | None = None if len(saving) == 1 else "read"
+    sure = sure_if(len(saving) == 1)
     lines = [shown(place, "saves them until backward has used them.", sure) for _, place, _ in saving[:1]]
     return explanation(
         f"{name} is read after backward() has freed it.",

@@ -63,10 +63,7 @@ def differentiated(case: Case) -> Finding | None:
     of = _output(call)
     return explanation(
         f"torch.autograd.grad() freed the graph of {of}, and {case.loss}.backward() needs it, too.",
-        (
-            shown(earlier.line, f"differentiates {of}, which frees its graph."),
-            shown(level.place, "needs it again."),
-        ),
+        (shown(earlier.line, f"differentiates {of}, which frees its graph."), shown(level.place, "needs it again.")),
         _kept(case, call),
         source=earlier.line,
     )

@@ -15,9 +15,7 @@ from backsight.source.bindings import spots
 from backsight.source.body import LOOPS, dotted
 from backsight.source.edits import move, unwrap, wrap
 from backsight.story.case import Case
-from backsight.story.failure import Level
 from backsight.story.joints import Joint, joint_by_argument, joint_of
-from backsight.tracing import Line
 
 
 def joined(case: Case) -> Finding | None:
@@ -52,15 +50,16 @@ def parametrized_once(case: Case) -> Finding | None:
     """A `with parametrize.cached():` around the loop: a parametrized weight is computed once for all iterations."""
     joint = joint_of(case)
     for level in case.failure.users if joint is not None and not joint.holder else ():
-        around = next((s.arms for s in spots(level.body.node) if s.node is level.statement), ()) if level.body else ()
+        body = level.body
+        around = next((s.arms for s in spots(body.node) if s.node is level.statement), ()) if body else ()
         arms = [arm for arm, _ in around]
         for k, arm in enumerate(arms):
             items = [item.context_expr for item in arm.items] if isinstance(arm, ast.With) else []
             made = [level.value(dotted(each.func) or "") for each in items if isinstance(each, ast.Call)]
-            if torch.nn.utils.parametrize.cached in made and any(isinstance(each, LOOPS) for each in arms[k:]):
-                place = level.body.place(arm) if level.body else level.place
-                loop = next(each for each in arms[k:] if isinstance(each, LOOPS))
-                edits = f"{unwrap(place)}{wrap([*map(level.body.place, loop.body)], place.text)}" if level.body else ""
+            loop = next((each for each in arms[k:] if isinstance(each, LOOPS)), None)
+            if body is not None and loop is not None and torch.nn.utils.parametrize.cached in made:
+                place = body.place(arm)
+                edits = f"{unwrap(place)}{wrap([*map(body.place, loop.body)], place.text)}"
                 return explanation(
                     "A parametrized weight is computed once for all iterations, and backward() has freed its graph.",
                     (shown(place, "caches what is computed until the block ends."), *freed(case)),
@@ -77,26 +76,23 @@ def _all_of_it(case: Case) -> Finding:
     made = case.watch.line_of(case.graph.roots[0]) if case.watch else None
     seen = earlier.line if earlier is not None else None
     if seen is not None and level is not None and (seen.file, seen.line) != (level.place.file, level.place.line):
-        return _twice(case, seen, level)
-    again = seen is not None and level is not None and seen.file == level.place.file
+        return explanation(
+            f"backward() runs on {case.loss} a second time.",
+            (shown(seen, "ran first and freed the graph."), shown(level.place, "needs it again.")),
+            f"Call backward on {case.loss} once: remove one of the two calls. To only inspect gradients, "
+            f"torch.autograd.grad({case.loss}, parameters, retain_graph=True) keeps the graph for the other.",
+            source=level.place,
+        )
     return explanation(
         f"{case.loss} was computed once, and backward() already ran on it.",
-        (if_known(made, f"computed {case.loss} and did not run again."), *(freed(case) if again else ())),
+        (
+            if_known(made, f"computed {case.loss} and did not run again."),
+            *(freed(case) if seen is not None and level is not None else ()),
+        ),
         f"Recompute {case.loss}, with a new forward pass, before each backward(). In a notebook, also rerun the cell "
         "that computes it.",
         source=case.failure.source,
         exact=made is not None,
-    )
-
-
-def _twice(case: Case, first: Line, level: Level) -> Finding:
-    """Two statements run backward on the same loss, perhaps in different functions."""
-    return explanation(
-        f"backward() runs on {case.loss} a second time.",
-        (shown(first, "ran first and freed the graph."), shown(level.place, "needs it again.")),
-        f"Call backward on {case.loss} once: remove one of the two calls. To only inspect gradients, "
-        f"torch.autograd.grad({case.loss}, parameters, retain_graph=True) keeps the graph for the other.",
-        source=level.place,
     )
 
 

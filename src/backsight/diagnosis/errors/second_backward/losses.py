@@ -5,18 +5,18 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 
 from backsight.diagnosis.errors.gradient_call import gradient_calls
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.errors.second_backward.adding import Added, added, shared_part
-from backsight.diagnosis.errors.second_backward.moved import Moved, moved, perhaps_moved
+from backsight.diagnosis.errors.second_backward.pairs import Added, Moved, added, moved, perhaps_moved, shared_part
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place, assignments, backward_roots, only, parsed, read_at, statement_at
-from backsight.source.ancestry import ancestors
+from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.bindings import are_alternatives, names_read, uses
 from backsight.source.body import callee, dotted, expressions, statements
 from backsight.source.changes import changed_names
@@ -30,7 +30,7 @@ from backsight.story.handed import handed
 from backsight.story.holders import below, border, leaves_below, made_in, results_in, structure, ways_into
 from backsight.story.recomputing import along
 from backsight.story.stepping import Step, steps_in
-from backsight.tape import Graph, Node
+from backsight.tape import Graph, Leaf, Node
 from backsight.tracing import Line
 
 _FEW = 16
@@ -69,8 +69,72 @@ def another_loss(case: Case) -> Finding | None:
             theirs = structure(other)
             shared = case.graph.shared(theirs)
             if any(node.index in case.graph.saved for node in shared) and case.ran(place, shared):
-                return _two_losses(case, level, place, name, theirs, {node.index for node in shared})
+                return _two_losses(_Pair(case, level, place, name, theirs, {node.index for node in shared}))
     return None
+
+
+@dataclass(frozen=True, eq=False)
+class _Pair:
+    """Two losses of one function: the one that failed there, and the `other`, whose backward at `place` has freed the
+    operations `shared` of this one's graph; `theirs` is the graph of the other."""
+
+    case: Case
+    level: Level
+    place: Place
+    other: str
+    theirs: Graph
+    shared: set[int]
+
+    @property
+    def graph(self) -> Graph:
+        return self.case.graph
+
+    @property
+    def loss(self) -> str:
+        return self.case.loss if self.level is self.case.failure.user else "this loss"
+
+    def line(self, loss: str) -> int:
+        """Where a loss runs backward."""
+        return self.level.line if loss == self.loss else self.place.line
+
+    def reads(self, loss: str) -> dict[str, Ancestor]:
+        """What a loss is computed from in the function."""
+        return ancestors(self.level.body, loss, self.line(loss))
+
+    def detached(self, loss: str, *names: str) -> dict[int, str]:
+        """The statements that compute a loss, by their lines, with some variables detached."""
+        return each_detached(self.level.body, loss, self.line(loss), *names)
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """The steps between the two backwards."""
+        first, last = sorted((self.place.position, self.level.place.position))
+        return [step for step in steps_in(self.level) if first < step.place.position < last]
+
+    @cached_property
+    def trained(self) -> list[Step]:
+        """Those whose parameters are known."""
+        return [step for step in self.steps if step.trained]
+
+    @cached_property
+    def fed(self) -> list[Leaf]:
+        """The leaves that shared operations consume."""
+        start, inputs = self.graph.columns.start, self.graph.columns.inputs
+        consumed = {int(j) for i in self.shared for j in inputs[start[i] : start[i + 1]]}
+        return [leaf for leaf in self.graph.leaves if leaf.node in consumed]
+
+    @cached_property
+    def leaves(self) -> set[int]:
+        """The ids of their tensors."""
+        return {id(leaf.tensor()) for leaf in self.fed}
+
+    def title(self, through: str | None) -> str:
+        part = f"behind {through}" if through else "that both need"
+        return f"{self.other}.backward() freed the part of the graph {part}, which {self.loss}.backward() needs too."
+
+    def frees(self, through: str | None) -> Fact:
+        what = f"{counted(len(self.shared), 'operation')}{f' behind {through}' if through else ''}"
+        return shown(self.place, f"frees {what} that {self.other} and {self.loss} share.")
 
 
 def _earlier_call(level: Level, name: str) -> Place | None:
@@ -143,8 +207,7 @@ def _inside(level: Level, made: Sequence[Place], loop: Place) -> Edit | str:
 
 
 def _outdated(case: Case, level: Level, loop: Place, by: str) -> str:
-    """Why the graph from before a loop will not do inside it: what steps there, or works in place, as far as it is
-    known."""
+    """Why the graph from before a loop will not do inside it: what steps there, or works in place, if known."""
     around = statement_at(level.body, *loop.position)
     inside = [each for each in ast.walk(around) if isinstance(each, ast.stmt)] if around is not None else []
     lines = {each.lineno for each in inside}
@@ -185,192 +248,176 @@ def _run_on(level: Level, expression: str, place: Place) -> list[torch.Tensor]:
     return next((held for name in names if (held := results_in(level.value(name)))), [])
 
 
-def _two_losses(case: Case, level: Level, place: Place, other: str, theirs: Graph, shared: set[int]) -> Finding:
-    assert level.body is not None
-    loss = case.loss if level is case.failure.user else "this loss"
-    if (found := _each_for_itself(case, level, place, other, loss, shared)) is not None:
+def _two_losses(pair: _Pair) -> Finding:
+    if (found := _each_for_itself(pair)) is not None:
         return found
-    common = {node.index for node in theirs.shared(case.graph)}
-    weighed = (*_weighed(case, other, theirs, common), *_weighed(case, loss, case.graph, shared))
-    joints = {each.joint for each in weighed} or {_key(case.graph, i) for i in border(case.graph, shared)}
+    case, level, other, loss = pair.case, pair.level, pair.other, pair.loss
+    common = {node.index for node in pair.theirs.shared(pair.graph)}
+    weighed = (*_weighed(case, other, pair.theirs, common), *_weighed(case, loss, pair.graph, pair.shared))
+    joints = {each.joint for each in weighed} or {_key(pair.graph, i) for i in border(pair.graph, pair.shared)}
     through = _held(case, level, joints)
-    behind = f" behind {through}" if through else ""
-    evidence: list[Fact] = [
-        shown(place, f"frees {counted(len(shared), 'operation')}{behind} that {other} and {loss} share."),
-        shown(level.place, "needs them again."),
-    ]
-    add = added(level, place, other, loss)
-    for apart, line, stands in (
-        (other, place.line, _steps_elsewhere(case, level, place, shared)),
-        (loss, level.line, _is_for_another(case, level, place, shared)),
-    ):
+    evidence: list[Fact] = [pair.frees(through), shown(level.place, "needs them again.")]
+    add = added(level, pair.place, other, loss)
+    for apart, stands in ((other, _steps_elsewhere(pair)), (loss, _is_for_another(pair))):
         those = (each for each in weighed if each.loss == apart)
         seen = next((each for each in those if _held(case, level, {each.joint}) == through), None)
-        read = ancestors(level.body, apart, line).get(through) if through else None
+        read = pair.reads(apart).get(through) if through else None
         where = read.read if read else seen.line.place if seen and seen.line else None
-        if not through or not (seen or (stands and where)):
-            continue
-        edits = _all_detached(case, level, apart, line, through, joints) if stands and not seen else {}
-        names = [through, *(_beside(case, level, apart, line, through, joints) if stands and not seen else ())]
-        cut = listed([f"{name}.detach()" for name in names], len(names))
-        detached = each_detached(level.body, apart, line, *names)
-        writing = "".join(str(write(at, code)) for at, code in _at(level, detached))
-        writing = writing or str(_amid(seen.line if seen else None, through))
-        fix = f"Compute {apart} from {cut}{writing}: its backward then stops there."
-        if edits:
-            every = [name for names, _ in edits.values() for name in names]
-            through = listed(every)
-            evidence[0] = shown(
-                place, f"frees {counted(len(shared), 'operation')} behind {through} that {other} and {loss} share."
-            )
-            evidence[:0] = [
-                shown(at, f"computes {apart} from {listed(names)}, still attached to its graph.")
-                for at, (names, _) in edits.items()
-            ]
-            lines = "; ".join(f"on line {at.line}, `{new}`{write(at, new)}" for at, (_, new) in edits.items())
-            fix = f"Detach {'both' if len(every) == 2 else 'all of them'}, so that its backward stops there: {lines}."
-        elif where:
-            evidence.insert(0, shown(where, f"computes {apart} from {through}, still attached to its graph."))
-            if len(names) == 1 and detached:
-                on = on_lines(detached, level.place.file)
-                fix = f"Compute {apart} from {cut}: {on}. Its backward then stops there."
-        if stands:
-            evidence.append(f"The optimizer step after {apart}.backward() does not update what computes {through}.")
-        elif seen and seen.others:
-            part = _held(case, level, seen.others) or shared_part(case, seen.others) or "other operations"
-            evidence.append(
-                f"{through} only weights {apart}, as an advantage should: {apart} should not train it. But both losses "
-                f"also depend on {part}."
-            )
-            fix = f"Compute {apart} from {through}.detach(), and add the losses, which still share {part}: {add.how}."
-            fix = f"{fix[:-1]}{writing}." if writing and add.edits else without_marks(fix)
-        else:
-            evidence.append(
-                f"{through} only weights {apart}, as an advantage should; adding the losses would train it with both."
-            )
-            fix += f" {OR}If {apart} should train it too, add the losses: {add.how}."
-        return explanation(_freed_title(other, loss, through), evidence, fix, where or level.place)
-    if step := _trains_a_part(case, level, place, shared):
-        part = f"{step.call} in between trains only a part of what they share: each loss has its own optimizer."
-        evidence.append(part)
-        again = _forward_again(case, level, place, other, loss, theirs, shared, step)
-        fix = f"{again} (Adding the losses won't help: each optimizer would get the gradients of both.)"
-        return explanation(_freed_title(other, loss, through), evidence, fix, level.place)
-    if between := moved(case, level, place, shared):
-        return _over_old_weights(case, level, other, loss, through, shared, between, evidence, add)
+        if through and (seen or (stands and where)):
+            return _cut_off(pair, apart, through, joints, seen, where, add, stands=stands)
+    if step := _trains_a_part(pair):
+        evidence.append(
+            f"{step.call} in between trains only a part of what they share: each loss has its own optimizer."
+        )
+        why_not = "(Adding the losses won't help: each optimizer would get the gradients of both.)"
+        return explanation(pair.title(through), evidence, f"{_forward_again(pair, step)} {why_not}", level.place)
+    if between := moved(case, level, pair.place, pair.shared):
+        return _over_old_weights(pair, through, between, evidence, add)
     fix = f"Add the losses and call backward once: {add.how}."
-    if perhaps := perhaps_moved(level, place):
+    if perhaps := perhaps_moved(level, pair.place):
         again = f"{_again(through)} below line {perhaps.line}, {perhaps.text}"
         fix = f"{again}, if that changes weights. If it does not, add the losses and call backward once."
-    elif add.how == add.call and _steps_between(level, place):
+    elif add.how == add.call and pair.steps:
         fix += " Step the optimizers after that."
-    return explanation(_freed_title(other, loss, through), evidence, fix, level.place)
+    return explanation(pair.title(through), evidence, fix, level.place)
 
 
-def _each_for_itself(case: Case, level: Level, place: Place, other: str, loss: str, shared: set[int]) -> Finding | None:
-    """Each loss has its own optimizer, and reads what only the optimizer of another one trains: detached there, none
-    of it is shared."""
-    cuts = _of_the_other(case, level, place, other, loss, shared)
-    lines = {other: place.line, loss: level.line}
-    edits = [each_detached(level.body, each, lines[each], *names) for each, names in cuts.items()]
+def _cut_off(
+    pair: _Pair,
+    apart: str,
+    through: str,
+    joints: set[tuple[int, int]],
+    seen: _Weighed | None,
+    where: Place | None,
+    add: Added,
+    *,
+    stands: bool,
+) -> Finding:
+    """One of the losses should not train what computes the variable by which it comes to what both share.
+
+    seen: where it only weights that loss. stands: whether its optimizer trains nothing of that.
+    """
+    level, only_read = pair.level, stands and not seen
+    beside = [*_beside(pair, apart, through, joints)] if only_read else []
+    edits, names = _all_detached(pair, apart, [through, *beside]) if beside else {}, [through, *beside]
+    cut, detached = listed([f"{name}.detach()" for name in names], len(names)), pair.detached(apart, *names)
+    writing = "".join(str(write(at, code)) for at, code in _at(level, detached))
+    writing = writing or str(_amid(seen.line if seen else None, through))
+    fix = f"Compute {apart} from {cut}{writing}: its backward then stops there."
+    attached: list[Fact] = []
+    if edits:
+        every = [name for names, _ in edits.values() for name in names]
+        through = listed(every)
+        attached = [
+            shown(at, f"computes {apart} from {listed(names)}, still attached to its graph.")
+            for at, (names, _) in edits.items()
+        ]
+        lines = "; ".join(f"on line {at.line}, `{new}`{write(at, new)}" for at, (_, new) in edits.items())
+        fix = f"Detach {'both' if len(every) == 2 else 'all of them'}, so that its backward stops there: {lines}."
+    elif where:
+        attached = [shown(where, f"computes {apart} from {through}, still attached to its graph.")]
+        if len(names) == 1 and detached:
+            fix = f"Compute {apart} from {cut}: {on_lines(detached, level.place.file)}. Its backward then stops there."
+    if stands:
+        reason = f"The optimizer step after {apart}.backward() does not update what computes {through}."
+    elif seen and seen.others:
+        part = _held(pair.case, level, seen.others) or shared_part(pair.case, seen.others) or "other operations"
+        reason = (
+            f"{through} only weights {apart}, as an advantage should: {apart} should not train it. But both losses "
+            f"also depend on {part}."
+        )
+        fix = f"Compute {apart} from {through}.detach(), and add the losses, which still share {part}: {add.how}."
+        fix = f"{fix[:-1]}{writing}." if writing and add.edits else without_marks(fix)
+    else:
+        reason = f"{through} only weights {apart}, as an advantage should; adding the losses would train it with both."
+        fix += f" {OR}If {apart} should train it too, add the losses: {add.how}."
+    evidence = (*attached, pair.frees(through), shown(level.place, "needs them again."), reason)
+    return explanation(pair.title(through), evidence, fix, where or level.place)
+
+
+def _each_for_itself(pair: _Pair) -> Finding | None:
+    """Each loss reads what only the optimizer of the other trains: detached there, none of it is shared."""
+    cuts, other, loss = _of_the_other(pair), pair.other, pair.loss
+    edits = [pair.detached(each, *names) for each, names in cuts.items()]
     if not edits or not all(edits):
         return None
-    reads = {each: ancestors(level.body, each, lines[each]) for each in cuts}
     every = listed([*dict.fromkeys(name for names in cuts.values() for name in names)], _FEW)
-    computed = [
-        shown(reads[each][names[0]].read, f"computes {each} from {listed(names, _FEW)}, still attached to its graph.")
+    computed = {
+        each: shown(
+            pair.reads(each)[names[0]].read, f"computes {each} from {listed(names, _FEW)}, still attached to its graph."
+        )
         for each, names in cuts.items()
-    ]
+    }
     return explanation(
-        _freed_title(other, loss, every),
+        pair.title(every),
         (
-            *computed,
-            shown(place, f"frees {counted(len(shared), 'operation')} behind {every} that {other} and {loss} share."),
-            shown(level.place, "needs them again."),
+            *computed.values(),
+            pair.frees(every),
+            shown(pair.level.place, "needs them again."),
             f"Each has its own optimizer: the step after {other}.backward() does not update what computes "
             f"{listed(cuts[other], _FEW)}, and the one after {loss}.backward() not what computes "
             f"{listed(cuts[loss], _FEW)}.",
         ),
         f"Detach in each loss what its own optimizer does not train: "
-        f"{on_lines({**edits[0], **edits[1]}, level.place.file)}.",
-        reads[other][cuts[other][0]].read,
+        f"{on_lines({**edits[0], **edits[1]}, pair.level.place.file)}.",
+        computed[other].place,
     )
 
 
-def _of_the_other(
-    case: Case, level: Level, place: Place, other: str, loss: str, shared: set[int]
-) -> dict[str, list[str]]:
-    """The variables that each of two losses is computed from and that only the optimizer of another one trains, if
-    both then share nothing; empty if not."""
-    graph, body = case.graph, level.body
-    between = next(_trained_between(level, place), None)
-    after = next((each for each in steps_in(level) if each.place.position > level.place.position), None)
-    if place.position > level.place.position or between is None or after is None:
+def _of_the_other(pair: _Pair) -> dict[str, list[str]]:
+    """The variables of each loss that only the other's optimizer trains, if both share nothing then; empty if not."""
+    graph, level, other, loss = pair.graph, pair.level, pair.other, pair.loss
+    steps, between = [*steps_in(level)], next(iter(pair.trained), None)
+    after = next((each for each in steps if each.place.position > level.place.position), None)
+    if pair.place.position > level.place.position or between is None or after is None:
         return {}
-    owned = {each for step in steps_in(level) for each in step.trained}
+    owned = {each for step in steps for each in step.trained}
     cuts, left = {other: list[str](), loss: list[str]()}, {other: set[int](), loss: set[int]()}
-    for joint in border(graph, shared):
+    for joint in border(graph, pair.shared):
         leaves = owned & {id(leaf.tensor()) for leaf in leaves_below(graph, joint)}
-        for apart, line, step in ((other, place.line, between), (loss, level.line, after)):
+        for apart, step in ((other, between), (loss, after)):
             if leaves & step.trained:
                 left[apart].update(below(graph, [joint]))
                 continue
-            names = (each for each in ancestors(body, apart, line) if [joint] == made_in(graph, level.value(each)))
+            names = (each for each in pair.reads(apart) if [joint] == made_in(graph, level.value(each)))
             if not leaves or (name := next(names, None)) is None:
                 return {}
             cuts[apart].append(name)
     return cuts if all(cuts.values()) and not left[other] & left[loss] & set(graph.saved) else {}
 
 
-def _beside(
-    case: Case, level: Level, loss: str, line: int, through: str, joints: set[tuple[int, int]]
-) -> Iterator[str]:
+def _beside(pair: _Pair, loss: str, through: str, joints: set[tuple[int, int]]) -> Iterator[str]:
     """The other variables through which a loss comes to what is shared: one that is left is the next error."""
-    nodes = {i for i, key in enumerate(case.graph.identities) if key in joints}
-    nodes -= set(made_in(case.graph, level.value(through)))
-    for name in ancestors(level.body, loss, line):
-        held = nodes & set(made_in(case.graph, level.value(name)))
+    graph, level = pair.graph, pair.level
+    nodes = {i for i, key in enumerate(graph.identities) if key in joints}
+    nodes -= set(made_in(graph, level.value(through)))
+    for name in pair.reads(loss):
+        held = nodes & set(made_in(graph, level.value(name)))
         if held and name != through:
             nodes -= held
             yield name
 
 
-def _all_detached(
-    case: Case, level: Level, loss: str, line: int, through: str, joints: set[tuple[int, int]]
-) -> dict[Place, tuple[list[str], str]]:
+def _all_detached(pair: _Pair, loss: str, names: Sequence[str]) -> dict[Place, tuple[list[str], str]]:
     """Where a loss comes to what is shared through several variables: each statement that reads some of them, which,
-    and how it is written with these detached. Empty for a single one, and where one cannot be written so."""
-    reads = ancestors(level.body, loss, line)
-    names = [through, *_beside(case, level, loss, line, through, joints)]
-    found: dict[Place, list[str]] = {}
-    for name in names if through in reads and len(names) > 1 else ():
+    and how it is written with these detached. Empty where one cannot be written so."""
+    reads, body, found, edits = pair.reads(loss), pair.level.body, dict[Place, list[str]](), {}
+    for name in names if names[0] in reads else ():
         found.setdefault(reads[name].read, []).append(name)
-    edits = {}
     for place, inside in found.items():
-        statement = statement_at(level.body, *place.position)
-        nodes = [each for each in expressions(statement) if dotted(each) in inside] if statement is not None else []
-        changes = {each: f"{dotted(each)}.detach()" for each in nodes}
-        new = rewritten(level.body, statement, changes) if level.body and statement is not None and nodes else ""
+        statement = statement_at(body, *place.position)
+        changes = {each: f"{dotted(each)}.detach()" for each in expressions(statement) if dotted(each) in inside}
+        new = rewritten(body, statement, changes) if body is not None and statement is not None and changes else ""
         if not new:
             return {}
         edits[place] = (inside, new)
     return edits
 
 
-def _over_old_weights(
-    case: Case,
-    level: Level,
-    other: str,
-    loss: str,
-    through: str | None,
-    shared: set[int],
-    between: Moved,
-    evidence: list[Fact],
-    add: Added,
-) -> Finding:
+def _over_old_weights(pair: _Pair, through: str | None, between: Moved, evidence: list[Fact], add: Added) -> Finding:
     """The weights are others by now, so that the sum of the losses would be another training."""
-    assert level.body is not None
-    read = ancestors(level.body, loss, level.line).get(through) if through else None
+    case, level, loss = pair.case, pair.level, pair.loss
+    read = pair.reads(loss).get(through) if through else None
     made = _made(case, level, through) if through else None
     forward = f", as line {made.line} does, {made.text}" if made and made.file == level.place.file else ""
     lines: list[Fact] = [evidence[0], between.told(through or ""), *evidence[1:]]
@@ -378,49 +425,44 @@ def _over_old_weights(
         after = read.read.position > between.place.position
         lines.insert(2 if after else 0, shown(read.read, f"computes {loss} from {'the old ' * after}{through}."))
     stands = between.below == between.place
-    at = f"line {between.place.line}, {between.place.text}" if stands else f"line {between.below.end}"
-    below_it = f"below {at}"
-    weights = (leaf.node for leaf in case.graph.leaves if _feeds(case, leaf.node, shared))
-    again = run_again(case, level, between.below, {*shared, *weights})
+    below_it = f"below line {between.place.line}, {between.place.text}" if stands else f"below line {between.below.end}"
+    again = run_again(case, level, between.below, {*pair.shared, *(leaf.node for leaf in pair.fed)})
     edit = repeat(again, "below" if stands else "beside", between.below) if again else ""
     fix = f"{_again(through)} {below_it}{forward}, and compute {loss} from that{edit}."
-    if through and ways_into(case.graph, shared, made_in(case.graph, level.value(through))):
-        which = lines_of(level.body, again) if again else f"the forward pass of {loss}"
+    if through and ways_into(case.graph, pair.shared, made_in(case.graph, level.value(through))):
+        which = lines_of(level.body, again) if again and level.body else f"the forward pass of {loss}"
         fix = f"Run {which} again {below_it}{edit}: {loss} then has a graph of its own."
     if between.by_step:
         fix += f" {OR}Or, if both losses share one step, add them: {add.how}{', then step' * (add.how == add.call)}."
     else:
         fix += " Adding the losses would backpropagate both through the old weights."
-    source = read.read if read else level.place
-    return explanation(_freed_title(other, loss, through), lines, fix, source)
+    return explanation(pair.title(through), lines, fix, read.read if read else level.place)
 
 
-def _forward_again(
-    case: Case, level: Level, place: Place, other: str, loss: str, theirs: Graph, shared: set[int], step: Step
-) -> str:
+def _forward_again(pair: _Pair, step: Step) -> str:
     """Which lines to run again below the step that trains a part of what two losses share; where the first loss trains
     nothing behind a variable, it is computed from that detached, and the lines are those below it."""
-    graph, body = case.graph, level.body
+    case, level, graph, theirs, loss = pair.case, pair.level, pair.graph, pair.theirs, pair.loss
     stepped = {leaf.node for leaf in graph.leaves if id(leaf.tensor()) in step.trained}
     below_it = f"below line {step.place.line}, `{step.call}`"
-    for name, each in reversed(ancestors(body, other, place.line).items()):
+    for name, each in reversed(pair.reads(pair.other).items()):
         value = level.value(name)
         behind, made = set(below(graph, made_in(graph, value))), made_in(theirs, value)
-        if not shared & behind or stepped & behind or ways_into(theirs, below(theirs, made), made):
+        if not pair.shared & behind or stepped & behind or ways_into(theirs, below(theirs, made), made):
             continue
-        edits = each_detached(level.body, other, place.line, name)
-        lines = run_again(case, level, step.place, (shared - behind) | stepped)
+        edits = pair.detached(pair.other, name)
+        lines = run_again(case, level, step.place, (pair.shared - behind) | stepped)
         if [line.line for line in lines] == [*edits] == [each.read.line]:
             again = put(each.read.text, "below", step.place)
             return (
-                f"Compute {other} from {name}.detach(), as {step.call} trains nothing that {name} is computed from: "
-                f"{on_lines(edits, level.place.file)}. For {loss}, put `{each.read.text}` {below_it}{again}."
+                f"Compute {pair.other} from {name}.detach(), as {step.call} trains nothing that {name} is computed "
+                f"from: {on_lines(edits, level.place.file)}. For {loss}, put `{each.read.text}` {below_it}{again}."
             )
-    lines = run_again(case, level, step.place, shared | stepped)
-    if body is None or not lines:
+    lines = run_again(case, level, step.place, pair.shared | stepped)
+    if level.body is None or not lines:
         return f"Run the forward pass of {loss} again {below_it}."
     edit = repeat(lines, "below", step.place)
-    return f"Run {lines_of(body, lines)} again {below_it}{edit}: {loss} then has a graph of its own."
+    return f"Run {lines_of(level.body, lines)} again {below_it}{edit}: {loss} then has a graph of its own."
 
 
 def _again(through: str | None) -> str:
@@ -499,54 +541,34 @@ def _held(case: Case, level: Level, joints: set[tuple[int, int]]) -> str | None:
     return next((name for at, name in names if nodes & set(made_in(case.graph, at.value(name)))), None)
 
 
-def _freed_title(other: str, loss: str, through: str | None) -> str:
-    part = f"behind {through}" if through else "that both need"
-    return f"{other}.backward() freed the part of the graph {part}, which {loss}.backward() needs too."
-
-
 def _steps_between(level: Level, place: Place) -> list[Step]:
     first, last = sorted((place.position, level.place.position))
     return [step for step in steps_in(level) if first < step.place.position < last]
 
 
-def _trained_between(level: Level, place: Place) -> Iterator[Step]:
-    """The steps between the two backwards whose parameters are known."""
-    return (step for step in _steps_between(level, place) if step.trained)
-
-
-def _steps_elsewhere(case: Case, level: Level, place: Place, shared: set[int]) -> bool:
+def _steps_elsewhere(pair: _Pair) -> bool:
     """Whether an optimizer steps between the two backwards that trains nothing of what they share."""
-    leaves = _shared_leaves(case, shared)
-    return next((not leaves & step.trained for step in _trained_between(level, place)), False)
+    return next((step.trained.isdisjoint(pair.leaves) for step in pair.trained), False)
 
 
-def _is_for_another(case: Case, level: Level, place: Place, shared: set[int]) -> bool:
+def _is_for_another(pair: _Pair) -> bool:
     """Whether what they share is trained by the step between the two backwards, and the step after the second trains
     nothing of it, but something else that this loss depends on."""
-    leaves, every = _shared_leaves(case, shared), {id(leaf.tensor()) for leaf in case.graph.leaves}
-    if not any(leaves & step.trained for step in _trained_between(level, place)):
+    every = {id(leaf.tensor()) for leaf in pair.graph.leaves}
+    if all(step.trained.isdisjoint(pair.leaves) for step in pair.trained):
         return False
-    last = max(place.position, level.place.position)
-    after = (step.trained for step in steps_in(level) if step.place.position > last and step.trained)
-    return next((not leaves & trained and bool(every & trained) for trained in after), False)
+    last = max(pair.place.position, pair.level.place.position)
+    after = (step.trained for step in steps_in(pair.level) if step.place.position > last and step.trained)
+    return next((trained.isdisjoint(pair.leaves) and bool(every & trained) for trained in after), False)
 
 
-def _trains_a_part(case: Case, level: Level, place: Place, shared: set[int]) -> Step | None:
+def _trains_a_part(pair: _Pair) -> Step | None:
     """The step between the two backwards that trains some of what they share, if another optimizer trains the rest."""
-    leaves = _shared_leaves(case, shared)
-    for step in _trained_between(level, place):
-        if leaves & step.trained and any((leaves - step.trained) & other.trained for other in steps_in(level)):
+    for step in pair.trained:
+        rest = pair.leaves - step.trained
+        if len(rest) < len(pair.leaves) and any(rest & other.trained for other in steps_in(pair.level)):
             return step
     return None
-
-
-def _shared_leaves(case: Case, shared: set[int]) -> set[int]:
-    return {id(leaf.tensor()) for leaf in case.graph.leaves if _feeds(case, leaf.node, shared)}
-
-
-def _feeds(case: Case, leaf: int, shared: set[int]) -> bool:
-    columns = case.graph.columns
-    return any(leaf in columns.inputs[columns.start[i] : columns.start[i + 1]] for i in shared)
 
 
 def keeping_graph(level: Level, assigned: Collection[str] = ()) -> str:

@@ -7,31 +7,30 @@ from collections.abc import Callable
 
 import torch
 
+from backsight.diagnosis.errors.gradient_call import gradient_call
 from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.errors.unused_input.again import written_again
 from backsight.diagnosis.errors.unused_input.allowed import allowed
 from backsight.diagnosis.errors.unused_input.anew import made_anew
 from backsight.diagnosis.errors.unused_input.beside import made_beside
-from backsight.diagnosis.errors.unused_input.calls import another_model, ignored
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
-from backsight.diagnosis.errors.unused_input.constant import constant, is_linear
-from backsight.diagnosis.errors.unused_input.copies import of_copies, rebound_in_loop
+from backsight.diagnosis.errors.unused_input.copies import another_model, ignored, of_copies, rebound_in_loop
 from backsight.diagnosis.errors.unused_input.late import (
     computed_before_loop,
     enabled_late,
     enabling,
     entry_enabled_late,
+    replaced,
 )
-from backsight.diagnosis.errors.unused_input.replaced import replaced
 from backsight.diagnosis.evidence.idle import left_idle
 from backsight.diagnosis.evidence.spoken import called, differentiated, names_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import described, listed, shown
+from backsight.diagnosis.wording import described, failing, listed, shown
 from backsight.snapshot import survey
 from backsight.source import statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, statements
-from backsight.source.edits import put, remove, write
+from backsight.source.edits import on_line, put, remove, write
 from backsight.source.rewriting import rewritten
 from backsight.story.behind import comes_of
 from backsight.story.cut_fixes import mended
@@ -42,6 +41,7 @@ from backsight.story.handed import handed
 from backsight.story.holders import results_in
 from backsight.story.trained import trained
 from backsight.tape import Graph
+from backsight.text import as_code
 
 _REDUCED = re.compile(r"\.(sum|mean)\(\)$|\.requires_grad_\((True)?\)$")
 
@@ -171,6 +171,53 @@ def takes_no_part(case: Unused) -> Finding:
 
 
 _HIDES = "allow_unused=True would only return None."
+
+
+# The output is a gradient whose own derivative is zero.
+
+
+def constant(failure: Failure, graph: Graph, match: re.Match[str]) -> Finding | None:
+    """Say that the second derivative is zero, which PyTorch reports as missing; None where no operation of the graph
+    has differentiated another."""
+    index = match["index"]
+    if index is None or not any(node.op.endswith("Backward") for node in graph.nodes):
+        return None
+    name = as_code(names_of(failure, [failure.inputs[int(index)]])[0]) or "one of the inputs"
+    output, call = called(failure, failure.roots[0]), gradient_call(failure.user)
+    new = call.flagged("materialize_grads") if call is not None else ""
+    zeros = on_line(call.place, new) if call is not None and new else "materialize_grads=True"
+    return explanation(
+        f"{output} is a gradient that does not change with {name}: its own derivative is zero.",
+        (
+            *failing(failure, "asks for that derivative."),
+            f"What {output} is the gradient of is linear in {name}: no activation or power follows it.",
+        ),
+        f"If zero is the right answer, let PyTorch return zeros: {zeros}. If it should be curved, put smooth "
+        "activations such as nn.Tanh behind it.",
+        source=failure.source,
+    )
+
+
+_GRADIENT = re.compile(r"\bgrad\(")
+
+
+def is_linear(case: Unused) -> Finding | None:
+    """The output is itself a gradient, and the first derivative does not depend on the input."""
+    place, names = case.made, listed(case.names)
+    if place is None or not _GRADIENT.search(case.output if place == case.at else place.text):
+        return None
+    return explanation(
+        f"{case.output} is a derivative that does not depend on {names}: its own derivative is zero.",
+        (
+            shown(place, "takes the first derivative.", "read"),
+            case.asked,
+            f"{case.output} does not change with {names}: only linear operations lie between.",
+        ),
+        "If the function should be curved, put smooth activations such as nn.Tanh between the layers. If zero is "
+        "the right answer, allow_unused=True with materialize_grads=True returns zeros.",
+        source=case.failure.source,
+        exact=False,
+    )
 
 
 CLUES: tuple[Callable[[Unused], Finding | None], ...] = (

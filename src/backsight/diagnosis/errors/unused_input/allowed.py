@@ -49,8 +49,7 @@ _SKIPPED = "skip each None: `if g is not None`"
 
 
 def _asking(body: Body, asks: ast.stmt) -> Iterator[GradientCall]:
-    """The failing call, and those below that ask for the gradients of the same inputs: the next errors; one of each
-    statement."""
+    """The failing call, and the first of each statement below that asks for the same: the next errors."""
     inputs = next((_inputs(each) for each in gradient_calls(body, asks)), "")
     for each in (each for each in statements(body.node) if each.lineno >= asks.lineno):
         yield from itertools.islice((call for call in gradient_calls(body, each) if inputs == _inputs(call) != ""), 1)

@@ -84,8 +84,7 @@ class Other:
 
 
 def _written(case: Unused) -> tuple[Level, ast.expr, Place] | None:
-    """What the program writes for the input, behind parameters and variables: `pts.t`; the level that writes it, and
-    the statement."""
+    """What the program writes for the input, `pts.t`, behind parameters and variables; the level and the statement."""
     node: ast.expr | None = None
     for number, level in enumerate(case.failure.users):
         if level.body is None:

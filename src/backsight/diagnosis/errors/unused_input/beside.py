@@ -142,8 +142,7 @@ _VIEWS = frozenset(
 
 
 def _of_view(case: Unused) -> str:
-    """Where the input is another view of what the output is computed from, `x.view(n, -1)`: the gradient of that, in
-    the shape of the view."""
+    """The gradient of what the input is another view of, `x.view(n, -1)`, in the shape of the view."""
     level, call = case.failure.user, gradient_call(case.failure.user)
     asked = call.input if call is not None else None
     if level is None or call is None or asked is None or len(differentiated(case.failure)) != 1:

@@ -1,4 +1,4 @@
-"""The input was used before its gradient was turned on, so that nothing was recorded of it."""
+"""The output was computed too early: before the gradient of the input was turned on, or before the variable got it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place, loop_facts, only
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, spots, uses
+from backsight.source.bindings import Spot, Use, bound, names_read, spots, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.edits import lines_of, move, put
 from backsight.story.evaluated import value_of
@@ -125,7 +125,7 @@ def computed_from(body: Body, name: str, first: int, until: int, output: str, li
     names, found = {name}, list[ast.stmt]()
     leading = {output, *ancestors(body, output, line)}
     for each in statements(body.node):
-        read = {use.name for use in uses(each) if not use.binds}
+        read = names_read(each)
         made = bound(each) & leading
         if first <= each.lineno < until and made and names & read:
             names |= made
@@ -134,8 +134,7 @@ def computed_from(body: Body, name: str, first: int, until: int, output: str, li
 
 
 def _can_move(late: Late) -> bool:
-    """Whether turning it on earlier is enough: in the same block, with no backward in between that frees what is
-    computed then."""
+    """Whether it is enough to turn it on earlier: in the same block, with no backward in between."""
     arms = {spot.node.lineno: spot.arms for spot in spots(late.body.node)}
     last = late.level.line if late.inside else late.turned.line
     between = (each for each in statements(late.body.node) if late.use.line < each.lineno < late.level.line)
@@ -211,8 +210,7 @@ def _key(node: ast.AST | None) -> str | None:
 
 
 def _computed_from_entry(level: Level, key: str) -> Iterator[tuple[str, str, Place, Place, str]]:
-    """For each function that computes entries from one: the first of them, its key, the statement, and where it
-    reads that one first, as it calls it."""
+    """For each function that computes entries from one: the first, its key and place, and where it reads that one."""
     for body in functions(level.place.file):
         own, reads = set[str](), list[tuple[Place, str]]()
         for each in statements(body.node):
@@ -220,7 +218,7 @@ def _computed_from_entry(level: Level, key: str) -> Iterator[tuple[str, str, Pla
             read = next((n for n in expressions(value) if _key(n) == key and not _is_called(n, value)), None)
             if read is not None:
                 reads.append((body.place(each), body.text(read)))
-            named = {use.name for use in uses(value) if not use.binds} & own
+            named = names_read(value) & own
             target = each.targets[0] if isinstance(each, ast.Assign) and (read is not None or named) else None
             if isinstance(target, ast.Name):
                 own.add(target.id)
@@ -249,7 +247,7 @@ def computed_before_loop(case: Unused) -> Finding | None:
     inside = [each for each in statements(body.node) if facts.loop.line < each.lineno < level.line]
     for each in inside:  # what reads it there as well may depend on this iteration's
         leads = bound(each) & case.ancestors.keys() - {base}
-        if leads and base in {use.name for use in uses(each) if not use.binds}:
+        if leads and base in names_read(each):
             return None
     early = computed_from(body, base, read.read.line, facts.loop.line, level.receiver or case.output, level.line)
     if not early:
@@ -269,3 +267,82 @@ def computed_before_loop(case: Unused) -> Finding | None:
         f"Move {what} into the loop, above line {top}{inside_it}, so that {first} is computed from each new {base}.",
         source=body.place(early[0]),
     )
+
+
+# The variable holds another tensor now than when the output was computed.
+
+
+def replaced(case: Unused) -> Finding | None:
+    """Name the statement that has read the earlier tensor, and the one that replaced it."""
+    for level in case.failure.users:
+        names = [each for each, value in level.variables.items() if value is case.tensors[0]]
+        body, name = level.body, names[0] if len(names) == 1 else ""
+        every = [each for each in spots(body.node) if each.node.lineno < level.line] if body is not None else []
+        same = {each.line for each in enabling(body, name)} if body is not None else set()
+        kept = [each for each in every if name in bound(each.node) and each.node.lineno not in same]
+        made = kept[-1] if kept else None
+        if body is None or made is None:
+            continue
+        read = _read_by_output(case, level, body, every, made, name) or _read_alone(
+            case, level, body, every, made, name
+        )
+        if read is not None:
+            reads, makes = body.place(read.node), body.place(made.node)
+            does = f"computes {value}" if (value := next(iter(sorted(bound(read.node))), "")) else "computes"
+            return explanation(
+                f"{name} is not the tensor that {case.output} was computed from.",
+                (
+                    shown(reads, f"{does} from the {name} of that moment."),
+                    shown(makes, f"assigns a new tensor to {name}."),
+                    case.asked,
+                ),
+                _moved(every, read, made, name, makes)
+                or f"Give the new tensor another name, or create it before {case.output} is computed.",
+                source=makes,
+            )
+    return None
+
+
+def _read_by_output(
+    case: Unused, level: Level, body: Body, every: Sequence[Spot], made: Spot, name: str
+) -> Spot | None:
+    """The statement by which the output is computed from it, as the text shows, if that stands above."""
+    ancestor = case.ancestors.get(name) if level is case.failure.user else None
+    if ancestor is None or body.place(made.node) in ancestor.bound:
+        return None
+    return next((each for each in every[: every.index(made)] if body.place(each.node) == ancestor.read), None)
+
+
+def _read_alone(case: Unused, level: Level, body: Body, every: Sequence[Spot], made: Spot, name: str) -> Spot | None:
+    """The first statement of the same block that computes something from the earlier tensor, where none reads the new
+    one before its gradient is asked for: whatever the output is computed from, it is not this."""
+    held = any(value is root for value in level.variables.values() for root in case.failure.roots)
+    new = any(callee(each)[1] in _NEW for each in calls_in(made.node))
+    others = (each for each in functions(body.file) if isinstance(body.node, ast.Module) and each.node is not body.node)
+    inner = name in level.frame.f_code.co_cellvars or any(name in _reading(each) for each in others)
+    at = every.index(made)
+    if not held or not new or inner or any(Use(name, False) in uses(each.node) for each in every[at + 1 :]):
+        return None
+    later = {use.name for each in every[at + 1 :] for use in uses(each.node) if not use.binds}
+    before = [each for each in every[:at] if each.arms == made.arms and name not in bound(each.node)]
+    since = max((k for k, each in enumerate(every[:at]) if name in bound(each.node)), default=-1)
+    reading = (each for each in before if every.index(each) > since and Use(name, False) in uses(each.node))
+    return next((each for each in reading if bound(each.node) & later), None)
+
+
+_NEW = frozenset({"clone", "detach", "tensor", "Variable"})
+"""The calls that never return the tensor that they are given."""
+
+
+def _reading(body: Body) -> set[str]:
+    return {use.name for each in spots(body.node) for use in uses(each.node) if not use.binds}
+
+
+def _moved(every: Sequence[Spot], read: Spot, made: Spot, name: str, makes: Place) -> str:
+    """To create it above the statement that has read the earlier one, where nothing between gives it what it needs."""
+    between = every[every.index(read) : every.index(made)]
+    needed = names_read(made.node)
+    if read.arms != made.arms or any((needed | {name}) & bound(each.node) for each in between):
+        return ""
+    above = f"above line {read.node.lineno}{move(makes, 'above', *lines_of(makes.file, read.node.lineno))}"
+    return f"Move line {makes.line}, `{makes.text}`, {above}."
