@@ -129,7 +129,7 @@ def test_a_change_after_which_something_is_found_is_shown_and_not_written(
         assert "To write it" not in capsys.readouterr().err
         assert fix(["train.py"], write=True) == 1
     told = capsys.readouterr()
-    assert "but then BS102 is found" in told.err and "Nothing is written" in told.err
+    assert "BS102 at train.py:1: It trains nothing." in told.err and "Nothing is written" in told.err
     assert "+x = 2\n" in told.out and script.read_text(encoding="utf-8") == "x = 1\n"
 
 

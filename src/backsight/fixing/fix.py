@@ -75,7 +75,7 @@ def fix(
         found = search.ways[way - 1]
     ended = _shown(found, {file: search.read[file] for file in found.texts}, words, write, way)
     if way == 1 and not write:
-        _tell_others(search.ways[1:], words)
+        _tell_others(search.ways, words)
     return ended
 
 
@@ -110,8 +110,10 @@ def _tell(tried: Tried) -> None:
 
 def _tell_others(ways: Sequence[Tried], words: Sequence[str]) -> None:
     """Tell what else would do, and how that is had."""
-    for n, way in enumerate(ways, 2):
-        say("", f"{'Or' if n == 2 else 'Or else'}, which may mean something else, and runs as well:")
+    for n, way in enumerate(ways[1:], 2):
+        first, trained = ways[0].outcome.trained, way.outcome.trained
+        differs = f", and trains {counted(trained, 'parameter')}, not {first}" if trained and trained != first else ""
+        say("", f"{'Or' if n == 2 else 'Or else'}, which may mean something else{differs}:")
         for each in way.chain:
             say(*(f"  {in_words(edit)}" for edit in each.edits))
         say(f"To see it as a diff: {shlex.join(['backsight', 'fix', '--way', str(n), *words])}")
@@ -138,17 +140,22 @@ def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write:
     option = ["--way", str(way)] if way > 1 else []
     if found.is_clean:
         told = "With this change it runs, and nothing is found in it:"
+        if found.outcome.status is None:
+            told = (
+                f"With this change it still ran when its time was over, after {found.outcome.seconds:.0f} s, and "
+                "nothing was found until then:"
+            )
     elif found.outcome.failed:
         told = "This change helps, and then the next error comes:"
     else:
-        left = listed(list(dict.fromkeys(each.code for each in found.outcome.silent)))
-        told = f"With this change it runs, but then {left} is found, as above. It may be no fix:"
-    say("", told, "")
+        told = "With this change it runs, and this is found, which the change may have brought or laid bare:"
+    left = () if found.outcome.failed else found.outcome.silent
+    say("", told, *(f"  {each.code} at {each.at}: {each.title}" for each in left), "")
     _put("".join(_diff(file, before[file], text) for file, text in found.texts.items()))
     if not write and found.is_clean:
         say("", f"To write it into your files: {shlex.join(['backsight', 'fix', '--write', *option, *words])}")
     elif write and not found.is_clean:
-        say("", "Nothing is written, as that is not the whole of it.")
+        say("", "Nothing is written, as that may not be the whole of it.")
     elif changed := [os.path.relpath(file) for file, text in before.items() if write and read(file) != text]:
         say("", f"Nothing is written, as {listed(changed)} was changed meanwhile. The change is above.")
         return 1

@@ -78,7 +78,7 @@ class Search:
     most: int
     tell: Callable[[Tried], None]
     ways: list[Tried] = field(default_factory=list)
-    """The programs in which nothing is found: those that train the most first, else in the order of the fixes."""
+    """The programs in which nothing is found, in the order of the fixes."""
     runs: int = 0
     _best: Tried | None = None
     read: dict[str, str] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Search:
     def from_(self, start: Outcome) -> Tried | None:
         """Return the best program that was found; None if no change has helped."""
         self._go_on(Tried({}, start))
-        self.ways = sorted(map(self._smaller, self.ways), key=lambda each: -(each.outcome.trained or 0))
+        self.ways = [*map(self._smaller, self.ways)]
         return self.ways[0] if self.ways else self._best
 
     def _go_on(self, at: Tried) -> bool:

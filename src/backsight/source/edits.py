@@ -326,7 +326,7 @@ class _Text:
         self._above.setdefault(self._top, []).append(edit.code)
 
     def _put(self, edit: Edit) -> None:
-        line, code, where = edit.line, edit.code, edit.where
+        line, code, where = edit.line, _laid_out(edit.code), edit.where
         node = self._at(line)
         if where == "above":
             line = line if code.startswith("@") else _first(node)
@@ -342,8 +342,8 @@ class _Text:
             self._below.setdefault(node.end_lineno or line, []).extend(_indented(code, node.col_offset))
 
     def _write(self, edit: Edit) -> None:
-        lines, code = edit.lines, edit.code
-        node = self._at(lines[0])
+        lines, node = edit.lines, self._at(edit.lines[0])
+        code = edit.code if _body(node) else _laid_out(edit.code)
         old, indent = self._whole(lines), node.col_offset
         if code.endswith(":") and _is_head(node) and len(lines) == 1:
             old = [*range(node.lineno, _last_of_head(node) + 1)]
@@ -431,6 +431,19 @@ def _is_whole(code: str) -> bool:
 
 def _indented(code: str, indent: int) -> list[str]:
     return [" " * indent + line if line else "" for line in code.split("\n")]
+
+
+def _laid_out(code: str) -> str:
+    """A block that a sentence has on one line, `with torch.no_grad(): x.zero_(); y.zero_()`, on lines of its own."""
+    try:
+        (node,) = ast.parse(code).body
+    except (SyntaxError, ValueError):  # the head of a block, a part of a statement, several statements
+        return code
+    body = _body(node)
+    if not body or body[0].lineno > node.lineno or node.end_lineno != node.lineno:
+        return code
+    head = code.encode()[: body[0].col_offset].decode().rstrip()
+    return "\n".join((head, *(f"    {ast.get_source_segment(code, each)}" for each in body)))
 
 
 def _indent(line: str) -> int:

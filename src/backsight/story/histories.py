@@ -18,7 +18,7 @@ from backsight.story.holders import results_in
 from backsight.story.memory import is_tensor, needs_gradient
 from backsight.story.sections import methods_of
 from backsight.story.stepping import steps_of_pass
-from backsight.story.stores import held_as
+from backsight.story.stores import each_of, held_as
 from backsight.text import as_code, listed
 
 
@@ -109,7 +109,11 @@ def begun_without(found: Carrier) -> str:
     if body is None:
         return ""
     name, owners = body.name, found.alike or (owner,)
-    call = f"for each in ({', '.join(owners)}): each.{name}()" if len(owners) > 1 else f"{owners[0]}.{name}()"
+    call = (
+        f"for each in {each_of(found.case.failure, owners)}: each.{name}()"
+        if len(owners) > 1
+        else f"{owners[0]}.{name}()"
+    )
     steps = along(level, steps_of_pass(level, found.facts))
     after = next((each for each in steps if each.line >= level.line), level.place)
     return f" {OR}Or, if each {found.span} should begin anew, put there: {call}{putting(call, 'below', after)}."

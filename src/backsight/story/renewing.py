@@ -33,7 +33,7 @@ from backsight.story.joints import joint_of
 from backsight.story.recomputing import as_values, recomputed, trained_without, uncached
 from backsight.story.sections import function_called, methods_of, run_by
 from backsight.story.stepping import optimizer_steps, steps_of_pass
-from backsight.story.stores import apart, held_as, stores
+from backsight.story.stores import apart, each_of, held_as, stores
 from backsight.text import listed
 from backsight.tracing import Line
 
@@ -129,7 +129,7 @@ def detached(found: Carrier) -> str:
         cuts = (
             detached_as(f"each.{name.rpartition('.')[2]}", held_as(found.case.failure, name)) for name in found.names
         )
-        return f"for each in ({', '.join(found.alike)}): {'; '.join(cuts)}"
+        return f"for each in {each_of(found.case.failure, found.alike)}: {'; '.join(cuts)}"
     return "; ".join(detached_as(name, value_under(found, name)) for name in found.names)
 
 
@@ -311,7 +311,7 @@ def _of_container(found: Carrier) -> str:
             cut = f"{container}.update({cut.partition(' = ')[2]})" if type(held) is dict else cut
         if len(owners := _owners_alike(case, container)) > 1:
             cut = detached_as(f"each.{container.rpartition('.')[2]}", held)
-            cut = f"for each in ({', '.join(owners)}): {cut}"
+            cut = f"for each in {each_of(case.failure, owners)}: {cut}"
         where = f"after line {steps[0].line}, {steps[0].text}"
         return f"Detach once per step, {where}: {cut}{putting(cut, 'below', steps[0])}.{other}"
     if keeping.replaces:

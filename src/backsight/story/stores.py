@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
+
+import torch
 
 from backsight.naming.plain import class_name, is_class, namespace
 from backsight.source import (
@@ -61,6 +63,19 @@ def held_as(failure: Failure, path: str) -> object:
         value_of(each, node) if node is not None else each.value(path) for each in failure.users or failure.levels
     )
     return next((value for value in values if path and value is not None), None)
+
+
+def each_of(failure: Failure, owners: Sequence[str]) -> str:
+    """How a loop goes over some objects: `model.blocks`, if they are all that is in there; else one after the other."""
+    container = owners[0].removesuffix("[0]")
+    every = held_as(failure, container)
+    is_known = type(every) in (list, tuple) or issubclass(type(every), torch.nn.ModuleList | torch.nn.Sequential)
+    alone = is_known and len(every) == len(owners)  # type: ignore[arg-type]  # a container, as asked
+    return (
+        container
+        if alone and [*owners] == [f"{container}[{i}]" for i in range(len(owners))]
+        else f"({', '.join(owners)})"
+    )
 
 
 class Spelled(NamedTuple):

@@ -432,7 +432,12 @@ def _over_old_weights(pair: _Pair, through: str | None, between: Moved, evidence
     if through and ways_into(case.graph, pair.shared, made_in(case.graph, level.value(through))):
         which = lines_of(level.body, again) if again and level.body else f"the forward pass of {loss}"
         fix = f"Run {which} again {below_it}{edit}: {loss} then has a graph of its own."
-    if between.by_step:
+    if between.by_step and not again and made and through in names_read(read_at(made)[1]):
+        fix = (
+            f"If both losses share one step, add them: {add.how}{', then step' * (add.how == add.call)}. {OR}Or run "
+            f"the forward pass that has made what {through} is put together from again, {below_it}."
+        )
+    elif between.by_step:
         fix += f" {OR}Or, if both losses share one step, add them: {add.how}{', then step' * (add.how == add.call)}."
     else:
         fix += " Adding the losses would backpropagate both through the old weights."

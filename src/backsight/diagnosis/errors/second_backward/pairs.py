@@ -162,15 +162,20 @@ def added(level: Level, place: Place, other: str, loss: str) -> Added:
 
     It takes the place of the first backward if both losses are there by then. Gradients that are zeroed between the two
     would be those of the sum, so that moves above it. Else it takes the place of the second, below which go the steps
-    in between: they change weights that the graph has saved.
+    in between: they change weights that the graph has saved. A step, or a zeroing, that stands around them as well
+    would be a second one: it goes.
     """
     call = f"({other} + {loss}).backward()"
     (first, sooner), (second, later) = sorted(((place, other), (level.place, loss)), key=lambda each: each[0].position)
-    between = _beside(level, first, second)
+    before, between, after = _around(level, first, second) or ([], None, [])
     if between is None or (first.text, second.text) != (f"{sooner}.backward()", f"{later}.backward()"):
         return Added(call, call)
     made = {name for each in between for inner in _within(each) for name in bound(inner)}
     steps = {each.place.position for each in steps_in(level)}
+    twice = [
+        *(each for each in between if _is_in(each, after) and (each.lineno, each.col_offset) in steps),
+        *(each for each in between if _is_in(each, before) and _zeroes(each)),
+    ]
     where: Where
     if not made & _names(later):
         at, gone, where = first, second, "above"
@@ -179,25 +184,37 @@ def added(level: Level, place: Place, other: str, loss: str) -> Added:
         at, gone, where = second, first, "below"
         moving = [each for each in between if any((inner.lineno, inner.col_offset) in steps for inner in _within(each))]
     lost = at is second and made & _names(sooner)
+    moving = [each for each in moving if each not in twice]
     if level.body is None or lost or any(len(_within(each)) > 1 for each in moving):
         return Added(call, call)
-    edits = [f"on line {at.line}, write `{call}`", f"remove line {gone.line}, `{gone.text}`"]
+    removed = sorted([gone, *map(level.body.place, twice)], key=lambda each: each.line)
+    edits = [f"on line {at.line}, write `{call}`", *(f"remove line {each.line}, `{each.text}`" for each in removed)]
     moved = [*map(level.body.place, moving)]
     edits += [f"move line {each.line}, `{each.text}`, {where} line {at.line}" for each in moved]
-    marks = f"{write(at, call)}{remove(gone)}{''.join(str(move(each, where, at)) for each in moved)}"
+    marks = f"{write(at, call)}{remove(removed)}{''.join(str(move(each, where, at)) for each in moved)}"
     return Added(call, f"{', '.join(edits[:-1])}, and {edits[-1]}{marks}", marks)
 
 
-def _beside(level: Level, first: Place, second: Place) -> list[ast.stmt] | None:
-    """The statements between two places of one block; None if these do not stand in one, each on lines of its own."""
+_Block = list[ast.stmt]
+
+
+def _around(level: Level, first: Place, second: Place) -> tuple[_Block, _Block, _Block] | None:
+    """The statements before, between and after two places of one block; None if these do not stand in one, each on
+    lines of its own."""
     body = level.body
     for block in (
         [body.node.body, *(inner for each in statements(body.node) for _, inner in blocks(each))] if body else ()
     ):
         begins = [(each.lineno, each.col_offset) for each in block]
         if first.position in begins and second.position in begins and first.line < second.line:
-            return block[begins.index(first.position) + 1 : begins.index(second.position)]
+            start, end = begins.index(first.position), begins.index(second.position)
+            return block[:start], block[start + 1 : end], block[end + 1 :]
     return None
+
+
+def _is_in(statement: ast.stmt, block: _Block) -> bool:
+    """Whether a block has the same statement, which is an expression: a call."""
+    return isinstance(statement, ast.Expr) and any(ast.dump(each) == ast.dump(statement) for each in block)
 
 
 def _within(statement: ast.stmt) -> list[ast.stmt]:
