@@ -301,6 +301,23 @@ class TestData:
         assert os.path.isabs(edit.pop("file"))
         assert edit == {"kind": "write", "lines": [4], "code": "a = 2", "old": "", "where": "below", "line": 0}
 
+    def test_keeps_the_statements_and_which_one_is_the_culprit(self, finding):
+        data = json.loads(json.dumps(finding.to_dict()))
+        assert str(from_data(data)) == str(finding)
+        assert [each.place.line for each in from_data(data).evidence if each.place] == [6, 8]
+
+    def test_finds_the_culprit_again_from_another_folder(self, finding, tmp_path, monkeypatch):
+        data = json.loads(json.dumps(finding.to_dict()))
+        monkeypatch.chdir(tmp_path)
+        culprits = [line.strip() for line in str(from_data(data)).splitlines() if line.startswith(">")]
+        assert len(culprits) == 1
+
+    def test_of_statements_that_were_damaged_keeps_the_text(self, finding):
+        data = json.loads(json.dumps(finding.to_dict()))
+        for each in data["evidence"]:
+            each["line"] = "6"
+        assert [each.place for each in from_data(data).evidence] == [None] * len(data["evidence"])
+
     def test_of_a_report(self, finding):
         assert bs.Report((finding,), "x").to_dict() == {"findings": [finding.to_dict()], "looked_at": "x"}
 

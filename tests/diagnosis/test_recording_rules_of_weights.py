@@ -12,6 +12,7 @@ from torch import nn
 
 import backsight as bs
 from backsight.recording import TAPS
+from backsight.runs import add_event
 
 WITH_UPDATES = (*TAPS, "update")
 
@@ -75,6 +76,33 @@ class TestNeverMoves:
         report = train(tmp_path / "run", model, loss)
         assert not grave(report)
         assert one(report, "BS306").title == "2 of 6 weights never moved and got almost no gradient."
+
+    @pytest.mark.parametrize(
+        ("named", "left"),
+        [
+            ("No path leads from the loss to unused.weight and unused.bias.", None),
+            ("No path leads from the loss to net.unused.weight and 1 more.", None),
+            ("No path leads from the loss to unused.weight.", "1 of 6 weights never moved"),
+            ("No path leads from the loss to other_unused.weight.", "2 of 6 weights never moved"),
+        ],
+    )
+    def test_what_the_run_has_told_with_its_cause_is_not_told_again(
+        self, tmp_path: Path, named: str, left: str | None
+    ) -> None:
+        model = layers(1)
+        body = nn.Sequential(*model)
+        model.register_module("unused", nn.Linear(3, 3))
+
+        def loss(step: int) -> torch.Tensor:
+            x, y = batch()
+            return (body(x) - y).square().mean()
+
+        train(tmp_path / "run", model, loss)
+        told = bs.Finding("BS115", "warning", "opt gets no gradients.", (named,), "Call backward().")
+        add_event(tmp_path / "run", 0, "findings", findings=[told.to_dict()])
+        report = bs.open_run(tmp_path / "run").audit()
+        titles = [each.title for each in report if each.code == "BS306"]
+        assert [title.partition(" and got")[0] for title in titles] == ([left] if left else [])
 
     def test_a_bias_that_a_normalization_takes_off_again_is_told_to_be_left_out(self, tmp_path: Path) -> None:
         model = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 1)).double()

@@ -516,7 +516,7 @@ def test_what_is_found_while_it_runs_is_found_in_the_recording_once(bench):
     said = " ".join(recorded(bench, ALIKE).err.split())
     assert "BS114" in said
     assert "`backsight runs show run` marks the layers whose gradients are zero." in said, "it is recorded already"
-    assert "an audit of the recording finds 2 warnings and 1 note: backsight runs audit run" in said
+    assert "an audit of the recording finds 2 more warnings and 1 note: backsight runs audit run" in said
     run = bs.open_run(bench.folder / "run")
     found = {finding.code: finding for finding in run.audit()}
     assert {"BS114", "BS302"} <= set(found)

@@ -155,6 +155,7 @@ class RecordingObserver:
         if non_finite:
             return f"{what}, and weights are NaN or infinite: {self._see('audit', run)}"
         if new := _found_in(run, {(each.code, each.title) for each in self._found}):
+            new = new.replace(" ", " more ", 1) if self._found else new
             return f"{what}; an audit of the recording finds {new}: {self._see('audit', run)}"
         return f"{what}: {self._see('show', run)}"
 

@@ -42,9 +42,9 @@ def audit_run(run: Run, progress: Progress = lambda read, of: None) -> Report:
         A `Report`: its `findings`, the gravest first, and of these what began first.
     """
     ranks, run = len(run.ranks), run.overview
-    recording = Recording(run, progress)
-    rules = RULES.values() if len(recording.steps) else ()  # without a step there is nothing to look at
     before = list(_found_before(run))
+    recording = Recording(run, progress, before)
+    rules = RULES.values() if len(recording.steps) else ()  # without a step there is nothing to look at
     findings = one_for_each_cause([*(finding for rule in rules for finding in rule(recording)), *before])
     findings = [_with_consequences(finding, before, findings) for finding in findings]
     findings.sort(key=lambda finding: finding.code)

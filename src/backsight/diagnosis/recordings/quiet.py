@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from backsight.diagnosis.causes import NOTHING_ARRIVES
 from backsight.diagnosis.finding import Finding, Severity
 from backsight.diagnosis.recordings.recording import Module, Recording, rule
 from backsight.diagnosis.recordings.rows import STEADY, Mask, Rows
@@ -359,11 +360,26 @@ def never_moves(recording: Recording) -> Iterator[Finding]:
         yield _of_pulled(recording, pulled, pulls)
     idle = [rows for rows in still if rows not in pulled and recording.module(rows).trains.get(rows.tensor.name)]
     taken_off = [rows for rows in idle if _is_taken_off(recording, rows)]
-    idle = [rows for rows in idle if rows not in taken_off]
+    idle = _untold(recording, [rows for rows in idle if rows not in taken_off])
     if taken_off and pulls:
         yield _of_taken_off(taken_off)
     if idle and pulls:
         yield _of_idle(recording, idle, pulls)
+
+
+def _untold(recording: Recording, idle: list[Rows]) -> list[Rows]:
+    """Return those of which the program's run has not told that nothing arrives, which it knows more of.
+
+    It names some of many, and says how many more there are.
+    """
+    facts = [str(each) for found in recording.found if found.code in NOTHING_ARRIVES for each in found.evidence]
+    before = r"(?<!\w)" if len({module.root for module in recording.modules.values()}) == 1 else r"(?<![\w.])"
+    for fact in facts:
+        rest = [rows for rows in idle if not re.search(rf"{before}{re.escape(rows.tensor.name)}(?!\w|\.\w)", fact)]
+        more = re.search(r"\band (\d[\d,]*) more\b", fact)
+        if len(rest) < len(idle):
+            idle = [] if more and len(rest) <= int(more[1].replace(",", "")) else rest
+    return idle
 
 
 _SUBTRACTS = re.compile(r"(Batch|Instance)Norm")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.recordings.rows import Rows, read
 from backsight.diagnosis.registry import Rules
 from backsight.runs import DamagedRun, Run, Tensor
@@ -43,10 +44,14 @@ _UNKNOWN = Module("", "a module", "", True, {})
 
 
 class Recording:
-    """A run with its modules in their order, and the rows of its tensors, read when a rule first asks for them."""
+    """A run with its modules in their order, and the rows of its tensors, read when a rule first asks for them.
 
-    def __init__(self, run: Run, progress: Progress = lambda read, of: None):
+    `found` is what `backsight run` found while it was recorded.
+    """
+
+    def __init__(self, run: Run, progress: Progress = lambda read, of: None, found: Sequence[Finding] = ()):
         self.run = run
+        self.found = found
         self._rows: dict[str, dict[str, Rows]] = {}
         self._progress = progress
         self._read = 0

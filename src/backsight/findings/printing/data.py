@@ -34,7 +34,7 @@ def to_data(finding: Finding) -> dict[str, Any]:
 
 
 def from_data(held: Any) -> Finding | None:
-    """Return a finding that was stored as plain data, its statements as text; None if that is not what it is."""
+    """Return a finding that was stored as plain data; None if that is not what it is."""
     from backsight.findings.finding import SEVERITIES, Finding
 
     if not isinstance(held, dict) or held.get("severity") not in SEVERITIES:
@@ -43,24 +43,42 @@ def from_data(held: Any) -> Finding | None:
     texts = [each for name in ("code", "title", "fix") if isinstance(each := held.get(name), str)]
     if len(texts) < 3 or not isinstance(facts, list) or not re.fullmatch(r"BS\d{3}", texts[0]):
         return None
-    at = source.get("text") if isinstance(source, dict) else None
+    evidence = tuple(
+        _evidence_from(each)
+        for each in facts
+        if isinstance(each, dict) and isinstance(each.get("text"), str) and each.get("certainty") in get_args(Certainty)
+    )
     return Finding(
         texts[0],
         held["severity"],
         texts[1],
-        tuple(
-            Evidence(each["text"], None, each["certainty"])
-            for each in facts
-            if isinstance(each, dict)
-            and isinstance(each.get("text"), str)
-            and each.get("certainty") in get_args(Certainty)
-        ),
+        evidence,
         texts[2],
-        source=at if isinstance(at, str) else None,
+        source=_source_from(source, evidence),
         exact=held.get("exact") is True,
         since=since if type(since) is int else None,
         edits=_edits(held.get("edits")),
     )
+
+
+def _evidence_from(held: dict[str, Any]) -> Evidence:
+    """Return evidence with its statement, where that is told as `_evidence` tells it; else the text alone."""
+    file, line, last, code, says = (held.get(name) for name in ("file", "line", "end_line", "code", "says"))
+    if isinstance(file, str) and isinstance(code, str) and isinstance(says, str) and type(line) is int and line > 0:
+        place = Place(file, line, code, end=last if type(last) is int and line <= last else 0)
+        return Evidence(says, place, held["certainty"])
+    return Evidence(held["text"], None, held["certainty"])
+
+
+def _source_from(held: Any, evidence: tuple[Evidence, ...]) -> str | None:
+    """Return where it is, spelled as the statement among the evidence is in this folder; the text of before else."""
+    if not isinstance(held, dict) or not isinstance(text := held.get("text"), str):
+        return None
+    for place in (each.place for each in evidence if each.place is not None):
+        if (place.file, place.line) == (held.get("file"), held.get("line")):
+            _, inside, function = text.partition(" in ")
+            return f"{place}{inside}{function}"
+    return text
 
 
 def _edits(held: Any) -> tuple[Alternative, ...]:

@@ -8,7 +8,8 @@ const HEIGHT = 380,
   TOP = 26,
   BOTTOM = 26,
   ROWS = 25,
-  COLUMN = 2;
+  COLUMN = 2,
+  SEEN = 8;
 let range = [0, data.end],
   moment = data.peak.at,
   held = false,
@@ -93,10 +94,13 @@ function draw() {
     py = y(data.peak.bytes),
     right = px > width * 0.6;
   if (px >= LEFT && px <= width - RIGHT && !hidden.size) {
+    const lasts = (data.times[data.peak.at + 1] ?? data.end) - data.times[data.peak.at],
+      lasting = lasts && x(lasts) - x(0) < SEEN ? ` for ${time(lasts)}` : "";
     const ring = { fill: "var(--ground)", stroke: "var(--ink)", "stroke-width": 1.5 };
     const side = right ? { x: px - 9, "text-anchor": "end" } : { x: px + 9, "text-anchor": "start" };
+    peakColumn(inside, px, y);
     node("circle", { cx: px, cy: py, r: 4, ...ring }, svg);
-    node("text", { ...side, y: py - 6, class: "name" }, svg, `peak ${amount(data.peak.bytes)}`);
+    node("text", { ...side, y: py - 6, class: "name" }, svg, `peak ${amount(data.peak.bytes)}${lasting}`);
   }
   const marks = ticks(range[1] - range[0]),
     begin = Math.ceil(range[0] / marks[1]) * marks[1];
@@ -112,6 +116,16 @@ function draw() {
     svg,
   );
   point();
+}
+// A peak of a moment is as wide as can be seen on both sides of the mark above it.
+function peakColumn(inside, px, y) {
+  let below = 0;
+  for (const kind of shown()) {
+    const above = below + kind.bytes[data.peak.at];
+    const rect = { x: px - SEEN / 2, width: SEEN, y: y(above), height: y(below) - y(above) };
+    node("rect", { ...rect, fill: color(kind.slug), class: "at-peak" }, inside);
+    below = above;
+  }
 }
 function area(kept, below, above, y) {
   let d = `M${LEFT},${y(below[0])}`;

@@ -19,6 +19,9 @@ KINDS = (
 """The order in which kinds are offered: what tells most comes first."""
 
 
+GRADIENTS = ("averaged_grad", "grad")
+
+
 @question("about")
 def about(run: Run, asked: Asked) -> Answer:
     """Everything that a page needs before it draws."""
@@ -43,6 +46,7 @@ def about(run: Run, asked: Asked) -> Answer:
         "replicated": any(tensor.replicated for tensor in run.tensors) and run.world > 1,
         "world": run.world,
         "kinds": [*(kind for kind in KINDS if kind in kinds), *sorted(kinds.difference(KINDS))],
+        "ungraded": _ungraded(run),
         "stats": list(DERIVED),
         "metrics": list(run.metrics),
         "modules": [_module(module) for module in modules_of(run)],
@@ -60,6 +64,29 @@ def _module(module: Module) -> Answer:
         "depth": module.depth,
         "tensors": [[row.tensor, row.kind, None if row.shape is None else list(row.shape)] for row in module.rows],
     }
+
+
+def _ungraded(run: Run) -> dict[str, list[str]]:
+    """Return by the kind of gradients, where some were recorded, the weights that are to be trained and have none."""
+    names = {kind: {each.name for each in run.tensors if each.kind == kind} for kind in ("weight", *GRADIENTS)}
+    trained = _trained(run)
+    weights = [each.name for each in run.tensors if each.kind == "weight" and each.name in trained]
+    return {
+        kind: missing
+        for kind in GRADIENTS
+        if names[kind] and (missing := [name for name in weights if name not in names[kind]])
+    }
+
+
+def _trained(run: Run) -> set[str]:
+    """Return the parameters that require a gradient, as the run's tree has them."""
+    found, stack = set[str](), list(run.tree or [])
+    while stack:
+        node = stack.pop()
+        prefix = f"{node['name']}." if node["name"] else ""
+        found |= {prefix + each["name"] for each in node.get("parameters", ()) if each["requires_grad"]}
+        stack += node.get("children", ())
+    return found
 
 
 def _events(run: Run) -> list[dict[str, Any]]:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cached_property
+from typing import Any
 
 from backsight.diagnosis import audit_run
-from backsight.findings.evidence import doubt
+from backsight.findings import Finding
+from backsight.findings.evidence import doubt, evidence_of
+from backsight.findings.printing.excerpt import shown_at
 from backsight.runs import DamagedRun, Run
 from backsight.tape import Graph
 from backsight.viewer.placing import lines_of, nodes_of, parameter_of
@@ -41,6 +44,7 @@ def findings_of(run: Run, progress: Progress = lambda read, of: None) -> Answer:
                 "severity": finding.severity,
                 "title": finding.title,
                 "evidence": [str(each) for each in (*finding.evidence, doubt(finding.evidence)) if each],
+                "statements": _statements(finding),
                 "fix": finding.fix,
                 "source": finding.source,
                 "exact": finding.exact,
@@ -51,6 +55,16 @@ def findings_of(run: Run, progress: Progress = lambda read, of: None) -> Answer:
         ],
         "code": places.code,
     }
+
+
+def _statements(finding: Finding) -> list[list[Any] | None]:
+    """Return for each line of evidence its statement: where, its text, what is said, and whether it is the culprit."""
+    at = shown_at(finding.evidence, finding.source)
+    facts = [evidence_of(each) for each in (*finding.evidence, doubt(finding.evidence)) if each]
+    return [
+        [str(fact.place), fact.place.text, fact.text, fact.place in at] if fact.place and fact.place.text else None
+        for fact in facts
+    ]
 
 
 class _Places:

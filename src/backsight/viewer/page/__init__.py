@@ -25,6 +25,7 @@ SCRIPTS = (
     "curves.js",
     "chosen.js",
     "metrics.js",
+    "layers.js",
     "heatmap.js",
     "ridges.js",
     "magnitudes.js",

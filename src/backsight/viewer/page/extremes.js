@@ -42,3 +42,32 @@ function suspects(held, links) {
   }
   return all;
 }
+
+// The first column in which something is not finite.
+function brokenAt(heat) {
+  if (!heat?.columns) return null;
+  const at = unpacked(heat.nonfinite).reduce(
+    (least, n, k) => (n ? Math.min(least, k % heat.columns) : least),
+    Infinity,
+  );
+  return Number.isFinite(at) ? at : null;
+}
+
+// What a picture does not show of a run: the outermost modules that are trained and not in it, as those of a model that
+// another one was drawn for, and the gradients of what is.
+function leftOut(info, picture) {
+  const drawn = new Set(Object.values(picture.tensors).flatMap((of) => Object.values(of).flat())),
+    outer = [];
+  for (const m of info.modules) {
+    if (!m.depth) outer.push({ label: m.label, tensors: [] });
+    outer.at(-1)?.tensors.push(...m.tensors);
+  }
+  const missing = outer
+    .filter(({ tensors }) => tensors.some(([, kind]) => kind === "weight") && !tensors.some(([name]) => drawn.has(name)))
+    .map(({ label }) => label);
+  const [first] = info.kinds.filter((kind) => /grad$/.test(kind));
+  return [
+    missing.length ? `not in this graph: ${missing.slice(0, 4).join(", ")}${missing.length > 4 ? " …" : ""}` : null,
+    first && !picture.tensors[first] ? `no ${kindName(first)} of what is drawn in any recorded step` : null,
+  ].filter(Boolean);
+}

@@ -26,6 +26,19 @@ const withOptions = (text, read = false) =>
     if (part[0] === "`") return h("code", {}, part.slice(1, -1));
     return h("span", { class: "option" }, read && /^-?\d/.test(part) ? asRead(part) : part);
   });
+// A line of evidence; of a statement its place and its text, and a mark where it is the one that the finding is about.
+function evidenceOf(line, statement) {
+  if (!statement) return h("p", { class: "evidence" }, withOptions(line, true));
+  const [place, code, says, isCulprit] = statement;
+  return h(
+    "p",
+    { class: `evidence statement${isCulprit ? " culprit" : ""}` },
+    h("span", { class: "sign", "aria-label": isCulprit ? "culprit:" : null }, isCulprit ? ">" : ""),
+    h("span", { class: "soft" }, place, "  "),
+    h("code", { class: "text" }, breaking(code)),
+    h("span", { class: "says" }, withOptions(says, true)),
+  );
+}
 const WAIT = 400; // ms
 async function searched(run, signal, progress = () => {}) {
   for (;;) {
@@ -80,8 +93,10 @@ function findingsPage(state, info, app) {
             finding.exact ? null : h("span", { class: "soft" }, "an inference"),
           ),
           h("h3", {}, withOptions(finding.title, true)),
-          finding.evidence.map((line) => h("p", { class: "evidence" }, withOptions(line, true))),
-          finding.source ? h("p", { class: "soft" }, "at ", codeLine(finding.source, answer.code)) : null,
+          finding.evidence.map((line, k) => evidenceOf(line, finding.statements[k])),
+          finding.source && !finding.statements.some((each) => each?.[3])
+            ? h("p", { class: "soft" }, "at ", codeLine(finding.source, answer.code))
+            : null,
           finding.lines.length
             ? h(
                 "p",

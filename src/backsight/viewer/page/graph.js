@@ -27,11 +27,18 @@ function graphPage(state, info, app) {
   let player = null;
   app.refreshed = async () => {
     // The graph is that of one step: while a run is recorded only its colours are read again.
-    const [picture, first, marks] = await Promise.all([
+    let [picture, first, marks] = await Promise.all([
       player ? null : ask(state.run, "graph", asked, app.signal),
       info.kinds.length ? ask(state.run, "heatmap", given(), app.signal) : null,
       ask(state.run, "marks", { rank: state.rank }, app.signal),
     ]);
+    // What is not in the picture colors nothing: of a generator without gradients, its weights are shown.
+    const there = picture && info.kinds.filter((k) => picture.tensors[k]);
+    if (there?.length && !state.kind && !there.includes(kind)) {
+      kind = there[0];
+      stat = stats.includes(state.stat) ? state.stat : stats.includes("l2") ? "l2" : stats[0];
+      first = await ask(state.run, "heatmap", given(), app.signal);
+    }
     const heat = player || state.kind ? first : await whereItBegan(first);
     if (player) {
       player.update(heat, marks);
@@ -78,16 +85,6 @@ function graphPage(state, info, app) {
   app.keys = (event) => player?.key(event);
   app.refreshed().catch((error) => error.name === "AbortError" || fill(place, failed(error)));
   return page;
-}
-
-// The first column in which something is not finite.
-function brokenAt(heat) {
-  if (!heat?.columns) return null;
-  const at = unpacked(heat.nonfinite).reduce(
-    (least, n, k) => (n ? Math.min(least, k % heat.columns) : least),
-    Infinity,
-  );
-  return Number.isFinite(at) ? at : null;
 }
 
 function graphBar({ state, info, kind, stat, stats, picture, go }) {
@@ -555,6 +552,7 @@ function drawGraph(place, below, picture, heat, marks, { state, info, kind, stat
               `NaN or ∞ from ${saidOfStep(brokeAt)} on`,
             ),
         h("span", { class: "soft" }, `operations as in step ${count(picture.step)}, colors as in the chosen step`),
+        leftOut(info, picture).map((said) => h("b", {}, said)),
       ),
     );
   };

@@ -1,76 +1,8 @@
 // The model over time: rows are tensors in the order of the modules, columns are steps, colour is a statistic.
 const LEAST_ROW = 18,
   MOST_ROW = 56, // rows grow to fill the page
-  MOST_OPEN = 150, // rows of a model that is shown with all of its modules open
-  MOST_SHOWN = 80, // rows of a larger one, as it is first shown,
-  FEWEST_SHOWN = 8, // unless so few are left that they show nothing of the model: a very deep one is scrolled
-  MOST_SCROLLED = 400,
   GUTTER = 232,
   AXIS = 26; // as in viewer.css
-
-// The rows to show: a tensor each, under the modules that hold others; a closed module is one row of its largest values.
-function rowsOf(info, kinds, closed, find) {
-  const { wanted } = finder(find);
-  const modules = info.modules.map((m) => ({
-    ...m,
-    own: m.tensors.filter(([name, kind]) => kinds.includes(kind) && wanted(name)),
-    below: [],
-  }));
-  const stack = [];
-  for (const m of modules) {
-    while (stack.length && stack[stack.length - 1].depth >= m.depth) stack.pop();
-    m.above = stack.slice();
-    for (const around of [...stack, m]) around.below.push(...m.own);
-    if (stack.length) stack[stack.length - 1].holds = stack[stack.length - 1].holds || m.own.length > 0 || undefined;
-    stack.push(m);
-  }
-  for (const m of modules) if (m.below.length) for (const around of m.above) around.holds = true;
-  const rows = [],
-    lone = modules.filter((m) => m.depth === 0 && m.below.length).length === 1;
-  for (const m of modules) {
-    if (!m.below.length || m.above.some((around) => isClosed(around, closed, lone))) continue;
-    const level = Math.max(0, m.depth - (lone ? 1 : 0)),
-      group = m.holds && !(lone && m.depth === 0);
-    if (group)
-      rows.push({
-        group: m.name,
-        label: m.label,
-        type: m.type,
-        depth: level,
-        tensors: m.below,
-        closed: closed.has(m.name),
-      });
-    if (group && closed.has(m.name)) continue;
-    for (const [name, kind, shape] of m.own) {
-      const own = m.name && name.startsWith(`${m.name}.`) ? name.slice(m.name.length + 1) : name;
-      const label = group || (lone && m.depth === 0) ? own : own === m.name ? m.label : `${m.label}.${own}`;
-      rows.push({
-        name,
-        kind,
-        shape,
-        label: name === own && m.name === null ? name : label,
-        depth: group ? level + 1 : level,
-      });
-    }
-  }
-  return rows;
-}
-// Of a model of very many tensors the modules that are closed at first, so that one page shows all of it.
-function overview(info, kind) {
-  const modules = info.modules.filter((m) => m.depth > 0);
-  let closed = new Set();
-  if (rowsOf(info, [kind], closed, "").length <= MOST_OPEN) return closed;
-  for (let depth = Math.max(...modules.map((m) => m.depth)); depth > 0; depth--) {
-    const before = closed;
-    closed = new Set(modules.filter((m) => m.depth >= depth).map((m) => m.name));
-    const rows = rowsOf(info, [kind], closed, "").length;
-    if (rows < FEWEST_SHOWN && before.size && rowsOf(info, [kind], before, "").length <= MOST_SCROLLED) return before;
-    if (rows <= MOST_SHOWN) break;
-  }
-  return closed;
-}
-const isOpen = (row) => row.group !== undefined && !row.closed; // its tensors follow
-const isClosed = (m, closed, lone) => m.holds && closed.has(m.name) && !(lone && m.depth === 0);
 
 const heatAsked = ({ kind, stat, first, last, rank }) => ({
   ...{ kind, stat, first, last, rank },
@@ -264,7 +196,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
     last = answer.first + wide * answer.stretch - 1;
   const lastSeen = Math.min(last, info.steps.last);
   const members = rows.map((row) =>
-    (row.group !== undefined ? row.tensors : [[row.name, row.kind]])
+    (row.group !== undefined ? row.tensors : row.idle ? [] : [[row.name, row.kind]])
       .map(([n, k]) => at.get(`${k} ${n}`))
       .filter((r) => r !== undefined),
   );
@@ -328,11 +260,17 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
   const paint = (pen, width, height) => {
     pen.clearRect(0, 0, width, height);
     pen.imageSmoothingEnabled = false;
+    Object.assign(pen, { font: "12px system-ui, sans-serif", textBaseline: "middle" });
     const strange = ink("nonfinite"),
       from = Math.floor(scroll.scrollTop / ROW),
       to = Math.min(rows.length, from + Math.ceil(height / ROW) + 1);
     for (let row = from; row < to; row++) {
       const y = row * ROW - scroll.scrollTop;
+      if (rows[row].idle) {
+        pen.fillStyle = ink("warn");
+        pen.fillText(NO_GRADIENT, 8, y + ROW / 2);
+        pen.fillStyle = strange;
+      }
       if (!members[row].length || isOpen(rows[row])) continue;
       pen.drawImage(off, 0, row, wide, 1, 0, y, width, ROW - 1);
       pen.fillStyle = strange;
@@ -375,6 +313,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
   const saidOf = (row, c) => {
     const k = row * wide + c,
       each = rows[row];
+    if (each.idle) return [each.name ?? each.label, `${plural(each.idle.length, "weight")}: ${NO_GRADIENT}`];
     const v = found[k],
       typical = answer.stretch > 1 && stat === "l2" ? " (root mean square)" : "";
     return [
@@ -397,7 +336,8 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
   };
   const open = (row, c) => {
     const each = rows[row];
-    if (each.group !== undefined) go({ closed: toggled(closed, each.group, none) });
+    if (each.idle) go({ page: "tensor", tensor: each.idle[0][0], kind: "weight", stat: undefined });
+    else if (each.group !== undefined) go({ closed: toggled(closed, each.group, none) });
     else go({ page: "tensor", tensor: each.name, step: answer.first + c * answer.stretch });
   };
   board = canvas(
@@ -529,7 +469,7 @@ function drawHeat(place, below, answer, marks, { state, info, closed, go, kind, 
   let spoiltAt = wide;
   for (let c = 0; c < wide && spoiltAt === wide; c++)
     for (let row = 0; row < rows.length; row++) if (marked[row * wide + c]) spoiltAt = c;
-  const shown = rows.reduce((n, r) => n + (r.group === undefined ? 1 : r.closed ? r.tensors.length : 0), 0);
+  const shown = rows.reduce((n, r) => n + (r.idle ? 0 : r.group === undefined ? 1 : r.closed ? r.tensors.length : 0), 0);
   const typical = answer.stretch > 1 ? `a column is ${count(answer.stretch)} steps` : "a column is a step";
   fill(
     below,
@@ -577,6 +517,15 @@ function labelled(row, { state, closed, go, none }) {
       h("i", { "aria-hidden": "true" }, row.closed ? "▸" : "▾"),
       h("b", {}, inTwo(row.label)),
       h("span", { class: "soft" }, row.closed ? ` ${plural(row.tensors.length, "tensor")}` : ` ${row.type}`),
+    );
+  if (row.idle)
+    return link(
+      { page: "tensor", run: state.run, rank: state.rank, tensor: row.idle[0][0], kind: "weight" },
+      [
+        h(row.shape ? "span" : "b", { class: "name" }, inTwo(row.label)),
+        row.shape ? null : h("span", { class: "soft" }, ` ${row.type}`),
+      ],
+      { class: "row", title: `${row.name}: ${NO_GRADIENT}` },
     );
   return link(
     { ...state, page: "tensor", tensor: row.name, kind: row.kind },
