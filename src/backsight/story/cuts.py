@@ -60,6 +60,7 @@ class CutOff:
     trains: of a block around the whole of a function that runs backward, that function.
     enabled: of a block under inference mode, the block inside that enables gradients in vain.
     around: of a block, what disables gradients further out, and would do so still.
+    in_function: of a block, whether the forward of a custom Function runs it, where nothing is recorded anyway.
     before: the cuts that a gradient meets before it comes to this one, by the way with the fewest.
     arrives: whether it comes to something that is trained behind this one, and meets no other.
     """
@@ -75,6 +76,7 @@ class CutOff:
     trains: Place | None = None
     enabled: Place | None = None
     around: tuple[CutOff, ...] = ()
+    in_function: bool = False
     before: tuple[Cut, ...] = ()
     arrives: bool = False
 
@@ -243,8 +245,16 @@ def around(stack: Sequence[tuple[Level, int]], by: str = "no_grad") -> list[CutO
         apart = off.depth and level.line > off.place.line  # what stands on the line of the block is seen there
         cut = Cut("no_grad", off.place, off.text, "records nothing")
         inside = ((level.place, ""),) if apart else ()
-        found.append(CutOff(section, cut, True, inside=inside, enabled=off.enabled))
+        within = any(_is_forward(each) for each, _, _ in here[off.depth :])
+        found.append(CutOff(section, cut, True, inside=inside, enabled=off.enabled, in_function=within))
     return found
+
+
+def _is_forward(level: Level) -> bool:
+    """Whether a function is the forward of a custom Function, which autograd runs with gradients disabled."""
+    given = next(iter(level.variables.values()), None)
+    is_context = issubclass(type(given), torch.autograd.function.FunctionCtx)
+    return level.frame.f_code.co_name == "forward" and is_context
 
 
 def origin(cut: CutOff, every: Sequence[CutOff]) -> CutOff:
