@@ -171,12 +171,12 @@ def _figures() -> dict[str, str]:
     python, torch = (re.search(rf'{name}>=([\d.]+)"', project) for name in ('requires-python = "', "torch"))
     assert python is not None and torch is not None
     return {
-        r"There are (\d+) kinds\s+of findings": str(len(list((ROOT / "docs" / "codes").glob("BS*.md")))),
+        r"(\d+) kinds\s+of findings": str(len(list((ROOT / "docs" / "codes").glob("BS*.md")))),
         r"\[(\d+) broken scripts\]": str(len(list((ROOT / "examples" / "broken").glob("*.py")))),
         r"Python ([\d.]+) or later": python[1],
         r"PyTorch ([\d.]+) or later": torch[1],
         r"([\d.]+) times for a perceptron's": perceptron[1],
-        r"([\d.]+) times\s+for the perceptron, of which": f"{float(perceptron[2]):.1f}",
+        r"([\d.]+) times\s+for the perceptron while": f"{float(perceptron[2]):.1f}",
         r"`--record`: ([\d.]+) times for a large encoder": f"{float(encoder):.2f}",
         r"TensorBoard's histograms take ([\d.]+)": f"{float(histograms):.2f}",
         r"adds (\d+) MB at its peak": f"{float(peak):.0f}",
