@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
-from backsight.drawing.groups import Group, Item, first_row
+from backsight.drawing.groups import Group, Item, first_row, inner_groups
 from backsight.tape.rows import Rows
 
 
@@ -16,25 +16,28 @@ def calls(top: Group, rows: Rows, wears: dict[int, str], known: bool) -> dict[It
     """
     found: dict[str, list[tuple[Item, Group]]] = defaultdict(list)
     around: dict[Group, Group] = {}
-    folded = set[str]()
-    waiting = [top]
-    while waiting:
-        group = waiting.pop()
-        inner = [item for item in group.items if isinstance(item, Group)]
-        around.update((item, group) for item in inner)
-        folded.update(item.path for item in inner if item.times > 1)
+    folded = set[Item]()  # what stands in several copies
+    for group in inner_groups(top):
+        again = group.times > 1 or group in folded
         for item in group.items:
             path = wears.get(item, "") if isinstance(item, int) else item.path * (item.kind == "module")
             if path:
                 found[path].append((item, group))
-        waiting += [item for item in reversed(inner) if item.times == 1]
+            if again:
+                folded.add(item)
+            if isinstance(item, Group):
+                around[item] = group
     numbers: dict[Item, int] = {}
-    for path in sorted(found.keys() - folded, key=len):
-        seen = known and all(isinstance(item, Group) for item, _ in found[path])
-        items = [item for item, group in found[path] if seen or not _is_numbered(group, around, numbers)]
-        if len(items) > 1 and (seen or _are_calls(items, rows)):
-            items.sort(key=first_row)
-            numbers.update((item, k) for k, item in enumerate(items, 1))
+    for path in sorted(found, key=len):
+        all_ = [item for item, _ in found[path]]
+        if known and all(isinstance(item, Group) for item in all_):
+            items = sorted(all_, key=first_row)
+        else:
+            items = sorted((i for i, group in found[path] if not _is_numbered(group, around, numbers)), key=first_row)
+            if any(i in folded or (isinstance(i, Group) and i.times > 1) for i in all_) or not _are_calls(items, rows):
+                continue
+        if len(items) > 1:
+            numbers.update((item, k) for k, item in enumerate(items, 1) if item not in folded)
     return numbers
 
 
@@ -46,7 +49,7 @@ def _is_numbered(group: Group | None, around: dict[Group, Group], numbers: dict[
 
 def _are_calls(items: list[Item], rows: Rows) -> bool:
     """Whether these use the same parameters, each of them once; single operations also have to be alike."""
-    if len({rows.type[item] if isinstance(item, int) else -1 for item in items}) > 1:
+    if not items or len({rows.type[item] if isinstance(item, int) else -1 for item in items}) > 1:
         return False
     spans = (range(item, item + 1) if isinstance(item, int) else range(item.start, item.stop) for item in items)
     used = [Counter(leaf for row in span for leaf in rows.leaves[row]) for span in spans]
