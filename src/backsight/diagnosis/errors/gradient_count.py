@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, definition, elements, returned
@@ -101,8 +102,8 @@ def _fix(found: Applied, due: int, got: int) -> str:
         return f"Return None for each argument that needs no gradient: {_returning(body, statement, whole)}"
     if got < due:
         missing = [name for name, needs in zip(found.arguments, found.needed, strict=True) if needs][got:]
-        if values := _computed(found, body):
-            return f"Return the gradient of {listed(missing)} too: {_returning(body, statement, ', '.join(values))}."
+        if all_of := _computed(found, body):
+            return f"Return the gradient of {listed(missing)} too: {_returning(body, statement, ', '.join(all_of))}."
         return f"Compute the gradient of {listed(missing)} too. {_RULE}"
     if written[0] == "None" and got == due + 1:
         return f"Drop the None for ctx, which does not count: {_returning(body, statement, ', '.join(written[1:]))}"
@@ -125,8 +126,8 @@ def _ending(found: Applied, body: Body) -> str:
     return f"Return what it computes: put `{code}` below line {place.end or place.line}{put(code, 'beside', place)}."
 
 
-def _computed(found: Applied, body: Body) -> list[str]:
-    """The variables of a backward that hold the gradients of the arguments, by their names; empty where one has none."""
+def _computed(found: Applied, body: Body) -> Sequence[str]:
+    """The variables of a backward that hold the gradients, by their names; empty where one of them has none."""
     names = {name for each in statements(body.node) for name in bound(each)}
     values = [_named(*each, names) for each in zip(found.arguments, found.needed, strict=True)]
     return values if all(values) else []
