@@ -178,6 +178,13 @@ class _InPyTorch(ast.NodeTransformer):
         first, rest = next(iter(node.args), None), node.args[1:]
         if function == "corrcoef" and first is not None and len(rest) == 1:
             return _of_torch("corrcoef", [_of_torch("stack", [ast.List([first, *rest], ast.Load())])])
+        if function == "gradient":
+            axes = [each.value for each in node.keywords if each.arg == "axis"]
+            if len(node.args) == len(node.keywords) == len(axes):  # torch.gradient has one for each axis
+                along = ast.Call(_of_torch(function, []).func, node.args, [ast.keyword("dim", axes[0])])
+                return ast.Subscript(along, ast.Constant(0), ast.Load())
+            self.unknown.append(f"{ast.unparse(node.func)}()")
+            return node
         keywords = [ast.keyword("correction", each.value) if each.arg == "ddof" else each for each in node.keywords]
         if function in ("std", "var") and not any(each.arg == "correction" for each in keywords):
             keywords = [*keywords, ast.keyword("correction", ast.Constant(0))]  # torch has 1

@@ -306,8 +306,7 @@ def _finding(scene: Scene, node: Node, over: str, use: _Use | None) -> Finding:
         "BS136",
         f"{called} is taken {over}.",
         facts,
-        f"Use the dimension of the classes or positions: dim=1{_over(line, 1)}, {OR}or dim=-1 for the last"
-        f"{_over(line, -1) if len(node.shape or ()) > 2 else ''}."
+        f"Use the dimension of the classes or positions: dim=1{_over(line, 1)}{_or_the_last(line, node.shape or ())}."
         if use is not None or "samples" in over
         else (
             f"Use sigmoid for a single output{_sigmoid(line, called)}, {OR}or let the layer return one output "
@@ -316,6 +315,13 @@ def _finding(scene: Scene, node: Node, over: str, use: _Use | None) -> Finding:
         line,
         nodes=(node.index,),
     )
+
+
+def _or_the_last(line: Line | None, shape: tuple[int, ...]) -> str:
+    """The other way, but over a dimension of one entry, where all weights would be 1."""
+    if len(shape) > 2 and shape[-1] == 1:
+        return ""
+    return f", {OR}or dim=-1 for the last{_over(line, -1) if len(shape) > 2 else ''}"
 
 
 def _over(line: Line | None, dim: int) -> str:
