@@ -79,7 +79,7 @@ MISSED = frozenset(
         "second_backward/nudged_by_data",
         "second_backward/partial_anchor",
         "second_backward/priorities_with_a_graph",
-        "second_backward/projection_pruned_mc1",
+        "second_backward/projection_pruned",
         "second_backward/regularized_in_the_second",
         "second_backward/rollout_in_an_object",
         "second_backward/scores_of_a_worker_thread",
