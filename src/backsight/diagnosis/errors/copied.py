@@ -54,7 +54,10 @@ def held_as(failure: Failure, copied: str, tensor: torch.Tensor) -> str:
     """The path by which the object that is copied holds a tensor; empty if none is found."""
     level = failure.user
     names = search([tensor], frames=(level.frame,), limit=_NAMES).names[0] if copied and level is not None else ()
-    return next((each.path for each in names if each.path.startswith((f"{copied}.", f"{copied}["))), "")
+    named = (each.path for each in names if each.path.startswith((f"{copied}.", f"{copied}[")))
+    kept = results_kept(level, copied) if level is not None else []  # a search ends with the variables, if one holds it
+    entries = ((each.path, *entry) for each in kept for entry in _entries(level.value(each.path) if level else None))
+    return next(named, "") or next((f"{path}{at}" for path, at, value in entries if value is tensor), "")
 
 
 def argument(level: Level, function: str) -> str:
