@@ -55,3 +55,23 @@ def test_a_report_is_written_where_it_is_asked_for(tmp_path):
 def test_a_report_of_a_recorded_run_has_no_graph_to_draw():
     with pytest.raises(ValueError, match="not about a graph"):
         Report(()).draw()
+
+
+def test_a_picture_of_an_audit_that_found_nothing_says_so():
+    layer = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(layer.parameters(), lr=0.1)
+    loss = layer(torch.ones(1, 2)).sum()
+    report = backsight.audit(loss, model=layer, optimizer=optimizer)
+    assert len(report) == 0
+    assert report.draw().scene.summary.startswith(f"audit: nothing found in {report.looked_at} · ")
+    assert report.draw().html() != backsight.graph(loss, model=layer).draw().html()
+
+
+def test_what_is_about_no_place_is_told_above_the_picture():
+    graph = backsight.graph(nn.Linear(2, 2)(torch.ones(1, 2)).sum())
+    finding = backsight.Finding("BS103", "warning", "Gradients were not zeroed.")
+    assert (
+        Report((finding,), "x", graph)
+        .draw()
+        .scene.summary.startswith("audit, about no place in it: BS103: Gradients were not zeroed. · ")
+    )

@@ -74,6 +74,23 @@ def test_a_click_opens_a_module_and_a_click_on_its_head_closes_it(visit):
     assert page.evaluate(NAMES) == closed
 
 
+def test_a_picture_opens_whole_if_that_can_be_read_or_at_the_loss_and_says_that_there_is_more(visit):
+    above, below = (("button", f"more {side}") for side in ("above", "below"))
+
+    def seen(page, which):
+        return page.get_by_role(which[0], name=which[1]).is_visible()
+
+    whole = visit(transformer().to_html(max_boxes=5))
+    assert not seen(whole, above) and not seen(whole, below)
+    page = visit(transformer().to_html(max_boxes=60))
+    assert seen(page, above) and not seen(page, below)
+    root = page.locator("g.box", has_text="loss").bounding_box()
+    stage = page.locator("#stage").bounding_box()
+    assert stage["y"] < root["y"] and root["y"] + root["height"] < stage["y"] + stage["height"]
+    page.get_by_role("button", name="more above").click()
+    assert seen(page, below) and not seen(page, above)
+
+
 def test_the_buttons_open_and_close_everything_zoom_and_fit(visit):
     page = visit(transformer().to_html(max_boxes=5))
     page.get_by_role("button", name="open all").click()
@@ -137,6 +154,7 @@ def test_what_has_the_keyboard_can_be_seen(visit):
 
 def test_an_operation_shows_where_its_gradient_comes_from_and_where_it_goes(visit):
     page = visit(transformer().to_html(max_boxes=20))
+    page.get_by_role("button", name="more above").click()
     box(page, "Softmax").click()
     assert page.evaluate(LIT, "origin") == ["Softmax"]
     back = ["Mul", "out", "Add", "norm2", "0", "1", "2", "Add", "model.head", "LogSoftmax", "NllLoss"]

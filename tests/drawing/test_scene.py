@@ -132,6 +132,26 @@ def test_two_calls_of_one_module_on_different_inputs_stand_side_by_side():
     assert shown(scene(graph, max_boxes=5)) == "▸ model.encoder · call 1\n▸ model.encoder · call 2\nSub\nPow\nSum"
 
 
+def test_calls_that_nobody_has_seen_are_numbered_where_each_uses_the_same_parameters():
+    model = nn.ModuleDict({"a": nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4)), "b": nn.Linear(4, 4)})
+    loss = sum(model["b"](model["a"](torch.ones(rows, 4))).exp().sum() for rows in (2, 3))
+    picture = scene(backsight.graph(loss, model=model), depth=0)
+    names = [box.name for box in picture.boxes if box.parent is None and box.name]
+    assert names == [f"model.{name} · call {call}" for call in (1, 2) for name in "ab"]
+    assert [box.name for box in picture.boxes if box.parent == 0] == ["0", "1", "2"], "that of the group says it"
+
+
+def test_stretches_of_one_call_are_not_numbered():
+    class Split(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    model = Split()
+    loss = model.two(model.one(torch.ones(2, 4)).exp()).sum()
+    assert not [b.name for b in scene(backsight.graph(loss, model=model)).boxes if "call" in b.name]
+
+
 def test_a_budget_is_kept_and_more_of_it_shows_more():
     graph = transformer()
     counts = [len(list(scene(graph, max_boxes=n).shown)) for n in (5, 8, 16, 30)]

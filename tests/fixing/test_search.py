@@ -34,7 +34,7 @@ class Program:
         return self.outcomes[line]
 
     def search(self, most: int = 12) -> Search:
-        return Search(self.run, most, lambda tried: None)
+        return Search(self.run, most, lambda tried, ended: None)
 
     def searched(self, start: Outcome, most: int = 12) -> Tried | None:
         return self.search(most).from_(start)
@@ -85,9 +85,9 @@ def test_a_change_that_was_not_needed_is_left_out(tmp_path: Path) -> None:
         return ended() if "c = 2" in ran[-1] else ended(other)
 
     start = ended(Fault("BS201", "error", "x", "train.py:1", "a = 1", "", (edits,), True))
-    found = Search(run, 12, lambda tried: None).from_(start)
+    found = Search(run, 12, lambda tried, ended: None).from_(start)
     assert found is not None and found.texts == {str(file): "a = 1\nb = 1\nc = 2\n"} and len(ran) == 3
-    needed = Search(lambda texts: run(texts) if "a = 2" in texts[str(file)] else start, 12, lambda tried: None)
+    needed = Search(lambda texts: run(texts) if "a = 2" in texts[str(file)] else start, 12, lambda tried, ended: None)
     found = needed.from_(start)
     assert found is not None and found.texts == {str(file): "a = 2\nb = 1\nc = 2\n"}
 

@@ -279,6 +279,23 @@ def test_the_page_holds_everything_and_loads_nothing(measured, tmp_path):
     assert "logits" in {block[0] for block in data["blocks"]}
 
 
+def test_what_was_there_before_is_told_apart_from_what_the_step_made():
+    held = [torch.randn(50_000) for _ in range(5)]
+    with bs.measure_memory() as measured:
+        made = [each + 1 for each in held[:2]]
+    assert len(made) == 2
+    groups = [each.names for each in measured.at_peak.held if each.each == 200_000 and each.kind == "other"]
+    assert sorted(groups, key=len) == [("made[0]", "made[1]"), ("held[2]", "held[3]", "held[4]")]
+
+
+def test_code_in_the_words_of_the_page_is_shown_as_code():
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64))
+    with bs.measure_memory(model) as measured:
+        model(torch.randn(512, 64)).sum().backward()
+    text = measured.to_html().partition("<script")[0]
+    assert "`" in str(measured.at_peak) and "`" not in text and "<code>" in text
+
+
 def test_names_cannot_break_out_of_the_page():
     held = {"</script><b>": torch.randn(50_000)}
     measured = bs.measure_memory(lambda: held["</script><b>"] + 1)

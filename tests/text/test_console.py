@@ -114,3 +114,12 @@ def test_all_that_is_printed_goes_through_one_place() -> None:
                 if not all(each.startswith(HARMLESS) for each in said):
                     wrong.append(f"{name}:{node.lineno} prints {', '.join(said)}")
     assert wrong == []
+
+
+def test_no_escape_code_is_written_where_no_colours_are_wanted(monkeypatch):
+    text = Text("bold", "bold red")
+    for wanted, written in ((True, True), (False, False)):
+        monkeypatch.setenv("NO_COLOR", "" if wanted else "1")
+        file = io.StringIO()
+        Console(file=file, force_terminal=True, _environ={"TERM": "xterm"}).print(text)
+        assert ("\x1b" in file.getvalue()) == written

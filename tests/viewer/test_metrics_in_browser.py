@@ -355,9 +355,9 @@ def test_runs_are_told_apart_by_what_was_chosen_and_not_by_what_follows_from_it(
         page = look(server=server)
         told = page.locator("td.first .chosen").all_inner_texts()
         assert [each.replace("\u00a0", " ") for each in told] == [
-            "optimizer AdamW, lr 0.2",
-            "optimizer AdamW, lr 0.1",
-            "optimizer SGD, lr 0.1",
+            "optimizer: AdamW, lr 0.2",
+            "optimizer: AdamW, lr 0.1",
+            "optimizer: SGD, lr 0.1",
         ]
 
 

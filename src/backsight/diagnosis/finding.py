@@ -52,7 +52,14 @@ class Report:
         if self.graph is None:
             raise ValueError("this report is not about a graph: only the result of backsight.audit(loss) can be drawn.")
         pins = [Pin(f.nodes, f"{f.code}: {f.title}") for f in self.findings if f.nodes]
-        return draw(self.graph, file, **{"pins": pins, **look})
+        return draw(self.graph, file, **{"pins": pins, "note": self._said_of_pins(), **look})
+
+    def _said_of_pins(self) -> str:
+        """Return that nothing was found, or what was found that is pinned nowhere."""
+        if not self.findings:
+            return f"audit: nothing found in {self.looked_at}" if self.looked_at else "audit: nothing found"
+        loose = [f"{f.code}: {f.title}" for f in self.findings if not f.nodes]
+        return f"audit, about no place in it: {' '.join(loose)}" if loose else ""
 
     def raise_if(self, severity: Severity = "error") -> None:
         """Raise `AuditFailed` if there is a finding of this severity or a graver one.

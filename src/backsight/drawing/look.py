@@ -72,6 +72,7 @@ class Look:
         open: paths of modules to open whatever `max_boxes` says.
         direction: where computation runs in an SVG or PNG: "down", "right", or "auto" for down unless the picture would
             be wider than a page and fits it much better from left to right.
+        note: what else is to be said of the graph, before its summary; such as that an audit found nothing.
     """
 
     title: str = ""
@@ -86,6 +87,7 @@ class Look:
     depth: int | None = None
     open: Sequence[str] = ()
     direction: Direction = "auto"
+    note: str = ""
 
     def __post_init__(self) -> None:
         if isinstance(self.max_boxes, bool) or not isinstance(self.max_boxes, int) or self.max_boxes < 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
@@ -10,9 +9,10 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from backsight.drawing.callings import calls
 from backsight.drawing.folding import below, fold
 from backsight.drawing.given import Given, given
-from backsight.drawing.groups import Group, Item, end_row, grouped, inner_groups, without_frames, worn
+from backsight.drawing.groups import Group, Item, end_row, grouped, without_frames, worn
 from backsight.drawing.heat import Warmth, warmth
 from backsight.drawing.look import MOST_BOXES, Look
 from backsight.drawing.marks import Marks, marked
@@ -56,7 +56,7 @@ def staged(graph: Graph, look: Look) -> Scene:
     stage.set_up(top)
     scene = Scene(
         title=harmless(look.title) or title(rows),
-        summary=" · ".join([*_model(graph), *(text for text, _ in facts(graph))]),
+        summary=" · ".join([*filter(None, [harmless(look.note)]), *_model(graph), *(text for text, _ in facts(graph))]),
         boxes=tuple(stage.boxes),
         links=tuple(stage.links()),
         scale=stage.warmth.scale,
@@ -116,13 +116,13 @@ class _Stage:
         self.boxes: list[Box] = []
         self._box_of = [0] * len(rows)
         self._totals = Totals(rows, marks, self.warmth)
-        self._uses: Counter[str] = Counter()
+        self._call_of: dict[Item, int] = {}
         self._roots = root_names(rows, stands_for)
         self._leaf_nodes = leaf_nodes(graph, rows, stands_for)
 
     def set_up(self, top: Group) -> None:
         """Make the boxes of everything in `top`."""
-        times_called = Counter(group.path for group in inner_groups(top) if group.kind == "module")
+        self._call_of = calls(top, self.rows, self.wears, bool(self.graph.calls))
         waiting: list[tuple[Item, Group, int | None, int]] = [(item, top, None, 1) for item in reversed(top.items)]
         while waiting:
             item, group, parent, copies = waiting.pop()
@@ -131,8 +131,7 @@ class _Stage:
             elif (row := _only_row(item)) is not None:
                 box = self._operation(row, group, parent, copies * item.times, item)
             else:
-                again = times_called[item.path] > 1 and copies == 1 and item.kind == "module"
-                box = self._group(item, group, parent, copies * item.times, again=again)
+                box = self._group(item, group, parent, copies * item.times)
                 inside = ((inner, item, box.index, box.copies) for inner in reversed(item.items))
                 waiting += inside
             self.boxes.append(box)
@@ -151,6 +150,8 @@ class _Stage:
         written = "" if row in self.wears else rows.written.get(row, "")  # else the class says it
         if repetition and repetition.kind == "module":
             name = self._from_to(repetition.path, repetition.last, group)
+        elif copies == 1:
+            name = self._numbered(name, row)
         value = float(self.warmth.values[row])
         return Box(
             index=index,
@@ -190,7 +191,7 @@ class _Stage:
         )
         return (*own, *self.pills.get(row, ()))
 
-    def _group(self, group: Group, around: Group, parent: int | None, copies: int, *, again: bool) -> Box:
+    def _group(self, group: Group, around: Group, parent: int | None, copies: int) -> Box:
         """Make the box of a group."""
         index, totals = len(self.boxes), self._totals
         span = range(group.start, group.stop)
@@ -200,7 +201,7 @@ class _Stage:
             index=index,
             parent=parent,
             kind=group.kind,
-            name=harmless(self._title(group, around, again=again)),
+            name=harmless(self._title(group, around)),
             op="",
             shape=last,
             node=self.rows.node[group.start],
@@ -221,7 +222,7 @@ class _Stage:
             pins=tuple(sorted({n for row, numbers in self.marks.pins.items() if row in span for n in numbers})),
         )
 
-    def _title(self, group: Group, around: Group, *, again: bool) -> str:
+    def _title(self, group: Group, around: Group) -> str:
         if group.kind == "repeat":
             first = next(filter(None, map(self._path, group.items)), "")
             if first and group.last not in map(self._path, group.items):
@@ -229,9 +230,11 @@ class _Stage:
             return f"{self._called(below(group.path, around.path), around)} repeated".strip()
         if group.kind == "part":
             return f"ops {group.start:,}…{group.stop - 1:,}"
-        name = self._from_to(group.path, group.last, around)
-        self._uses[group.path] += 1
-        return f"{name} · call {self._uses[group.path]}" if again and self.graph.calls else name
+        return self._numbered(self._from_to(group.path, group.last, around), group)
+
+    def _numbered(self, name: str, item: Item) -> str:
+        """Return a name with the number of the call, where there are several in the picture."""
+        return f"{name} · call {self._call_of[item]}" if name and item in self._call_of else name
 
     def _from_to(self, path: str, last: str, around: Group) -> str:
         return self._called(_from_to(path, last, around.path), around)

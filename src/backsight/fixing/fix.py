@@ -70,7 +70,8 @@ def fix(
         return 1
     if len(search.ways) > 1 or way > 1:
         if way > len(search.ways):
-            say("", f"backsight: there is no way {way}: {counted(len(search.ways), 'change')} does")
+            few = len(search.ways)
+            say("", f"backsight: there is no way {way}: {counted(few, 'change')} do{'es' * (few == 1)}")
             return 1
         found = search.ways[way - 1]
     ended = _shown(found, {file: search.read[file] for file in found.texts}, words, write, way)
@@ -99,13 +100,14 @@ def _nothing_to_try(outcome: Outcome) -> str:
     return "this fix is in words, which you have to put into code, so there is no change to try"
 
 
-def _tell(tried: Tried) -> None:
+def _tell(tried: Tried, ended: bool) -> None:
     indent = "  " * tried.depth
-    for edit in tried.edits if not tried.without else ():
-        say(f"{indent}{in_words(edit)}")
-    if tried.without:
+    if ended:
+        say(f"{indent}  -> {_came_of(tried)}")
+    elif tried.without:
         say(f"{indent}the same, without what was tried before it")
-    say(f"{indent}  -> {_came_of(tried)}")
+    else:
+        say(*(f"{indent}{in_words(edit)}" for edit in tried.edits))
 
 
 def _tell_others(ways: Sequence[Tried], words: Sequence[str]) -> None:
@@ -146,10 +148,10 @@ def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write:
                 "nothing was found until then:"
             )
     elif found.outcome.failed:
-        told = "This change helps, and then the next error comes:"
+        told = "With this change that error is gone, and then comes another, so it may be no fix:"
     else:
         told = "With this change it runs, and this is found, which the change may have brought or laid bare:"
-    left = () if found.outcome.failed else found.outcome.silent
+    left = _asked(found.outcome)
     say("", told, *(f"  {each.code} at {each.at}: {each.title}" for each in left), "")
     _put("".join(_diff(file, before[file], text) for file, text in found.texts.items()))
     if not write and found.is_clean:

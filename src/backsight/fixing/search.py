@@ -71,12 +71,12 @@ class Search:
 
     try_: runs the program with these texts.
     most: how many runs there may be.
-    tell: is called with each that was tried, as it ends.
+    tell: is called with each that is tried, as it begins, and with `True` as it has ended.
     """
 
     try_: Trial
     most: int
-    tell: Callable[[Tried], None]
+    tell: Callable[[Tried, bool], None]
     ways: list[Tried] = field(default_factory=list)
     """The programs in which nothing is found, in the order of the fixes."""
     runs: int = 0
@@ -116,8 +116,9 @@ class Search:
 
     def _run(self, tried: Tried) -> Tried:
         self.runs += 1
+        self.tell(tried, False)
         tried = replace(tried, outcome=self.try_(tried.texts))
-        self.tell(tried)
+        self.tell(tried, True)
         return tried
 
     def _smaller(self, way: Tried) -> Tried:

@@ -168,7 +168,8 @@ def _groups(alive: Iterable[tuple[Block, int]]) -> tuple[Held, ...]:
     groups: defaultdict[tuple[object, ...], list[tuple[Block, int]]] = defaultdict(list)
     for block, size in alive:
         standing = block.kind if block.kind in STANDING else None
-        groups[standing, size, block.shape, block.dtype].append((block, size))
+        before = block.born < 0 and block.kind == "other"  # of what the step made more is known
+        groups[standing, before, size, block.shape, block.dtype].append((block, size))
     held = (_held([b for b, _ in group], group[0][1]) for group in groups.values())
     return tuple(sorted(held, key=lambda each: -each.bytes))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,10 +15,13 @@ from backsight.text.rich import ConsoleOptions, RenderableType, Segment
 class Console(RichConsole):
     """rich's console, in which text is text: no markup, no emoji codes, and no character that steers the terminal.
 
-    Colours are rich's own; those that stand in a text are spelled out like any other control character.
+    With `NO_COLOR` set it writes no escape codes at all. Colours are rich's own; those that stand in a text are spelled
+    out like any other control character.
     """
 
     def __init__(self, **options: Any):
+        if os.environ.get("NO_COLOR"):  # rich would still write bold and dim
+            options = {"color_system": None, **options}
         super().__init__(**{"highlight": False, "emoji": False, "markup": False, **options})
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:

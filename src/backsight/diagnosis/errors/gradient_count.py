@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, definition, elements, returned
@@ -101,6 +102,8 @@ def _fix(found: Applied, due: int, got: int) -> str:
         return f"Return None for each argument that needs no gradient: {_returning(body, statement, whole)}"
     if got < due:
         missing = [name for name, needs in zip(found.arguments, found.needed, strict=True) if needs][got:]
+        if all_of := _computed(found, body):
+            return f"Return the gradient of {listed(missing)} too: {_returning(body, statement, ', '.join(all_of))}."
         return f"Compute the gradient of {listed(missing)} too. {_RULE}"
     if written[0] == "None" and got == due + 1:
         return f"Drop the None for ctx, which does not count: {_returning(body, statement, ', '.join(written[1:]))}"
@@ -116,19 +119,24 @@ def _fix(found: Applied, due: int, got: int) -> str:
 
 def _ending(found: Applied, body: Body) -> str:
     """How a backward ends that computes each gradient and returns nothing, where names tell whose it is."""
-    bound_there = {name for each in statements(body.node) for name in bound(each)}
-    pairs = zip(found.arguments, found.needed, strict=True)
-    values = [_named(name, bound_there) if needs else "None" for name, needs in pairs]
-    last = body.node.body[-1]
-    if not all(values) or not any(found.needed):
+    values = _computed(found, body)
+    if not values or not any(found.needed):
         return ""
-    code = f"return {', '.join(values)}"
-    place = body.place(last)
+    code, place = f"return {', '.join(values)}", body.place(body.node.body[-1])
     return f"Return what it computes: put `{code}` below line {place.end or place.line}{put(code, 'beside', place)}."
 
 
-def _named(argument: str, names: set[str]) -> str:
-    """The variable for the gradient of an argument: `grad_x`, `dx`."""
+def _computed(found: Applied, body: Body) -> Sequence[str]:
+    """The variables of a backward that hold the gradients, by their names; empty where one of them has none."""
+    names = {name for each in statements(body.node) for name in bound(each)}
+    values = [_named(*each, names) for each in zip(found.arguments, found.needed, strict=True)]
+    return values if all(values) else []
+
+
+def _named(argument: str, needs: bool, names: set[str]) -> str:
+    """The variable for the gradient of an argument: `grad_x`, `dx`; None where it needs none."""
+    if not needs:
+        return "None"
     ways = (f"grad_{argument}", f"{argument}_grad", f"d{argument}", f"d_{argument}", f"g_{argument}")
     return next((each for each in ways if each in names), "")
 

@@ -15,7 +15,8 @@ from backsight.naming.plain import class_name
 from backsight.source import Body, Place, backward_roots, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, reads, spots, target_names, uses
-from backsight.source.body import body_around, callee, dotted, expressions
+from backsight.source.body import body_around, callee, dotted, expressions, statements_of
+from backsight.source.edits import OR, Edit, remove
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, entry_of, follow
 from backsight.story.memory import is_module, is_tensor
@@ -103,8 +104,25 @@ def never_used(idle: list[Idle]) -> Reason | None:
     return Reason(
         (shown(forward, f"never uses {listed(of_kind)}, and no other method of {kind} does."),),
         forward,
-        f"Use {listed(of_kind)} in forward, or remove {them} from {kind}.",
+        f"Use {listed(of_kind)} in forward, {OR}or remove {them} from {kind}{_unmade(unread[0].owner, of_kind)}.",
     )
+
+
+def _unmade(owner: object, attributes: Sequence[str]) -> Edit | str:
+    """What removes attributes from the constructor, if nothing in its file does more with them than to make them."""
+    init = next((body for body in methods_of(type(owner)) if body.name == "__init__"), None)
+    if init is None:
+        return ""
+    names = {each.rpartition(".")[2] for each in attributes}
+    using = [
+        each
+        for _, each in statements_of(init.file)
+        if any(isinstance(node, ast.Attribute) and node.attr in names for node in expressions(each))
+    ]
+    making = [each for each in init.node.body if isinstance(each, ast.Assign) and {*bound(each)} & {*attributes}]
+    alone = [each.lineno for each in using] == [each.lineno for each in making]
+    made = [name for each in making for name in bound(each)]
+    return remove([*map(init.place, making)]) if alone and sorted(made) == sorted(attributes) else ""
 
 
 def reason_for(failure: Failure, idle: Idle) -> Reason | None:

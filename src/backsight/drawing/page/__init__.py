@@ -22,6 +22,7 @@ body{background:$page;color:$ink}
 header,footer{background:$frame;border-color:$edge}
 header p,#say,#count{color:$soft}
 input,button{border-color:$rim;background:$page}
+.more{color:$soft}
 #tip{background:$page;border-color:$rim;color:$ink;box-shadow:0 3px 12px #0004}
 #side{background:$frame;border-color:$edge}
 #side p:first-of-type{color:$soft}
@@ -54,6 +55,7 @@ def page(scene: Scene, tell: Callable[[Box], str] = str) -> str:
 <button id="fit" title="f">fit</button><button id="in" aria-label="zoom in" title="+">+</button>
 <button id="out" aria-label="zoom out" title="-">−</button></nav></header>
 <div id="middle"><svg id="stage" class="bs" role="group" aria-label="{title}"><g id="world"></g></svg>
+<button id="above" class="more" hidden>▲ more above</button><button id="below" class="more" hidden>▼ more below</button>
 <aside id="side" aria-label="the selected box" hidden></aside></div>
 <footer>{entries}<span id="say" role="status"></span></footer>{_remarks(scene)}
 <div id="tip" role="tooltip" hidden></div>

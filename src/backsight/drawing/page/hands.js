@@ -1,9 +1,18 @@
 // What the reader does: pan, zoom, open, close, search, trace, by mouse, touch and keyboard.
 // --- where the eye is --------------------------------------------------------------------------------
+const READABLE = 0.7; // texts of this share of their size are read: all of the picture is better than a part of it
 let x = 0,
   y = 0,
   k = 1;
-const move = () => world.setAttribute("transform", `translate(${f1(x)} ${f1(y)}) scale(${k.toFixed(4)})`);
+function move() {
+  world.setAttribute("transform", `translate(${f1(x)} ${f1(y)}) scale(${k.toFixed(4)})`);
+  // What is out of sight is said at the edge behind which it is; a click shows it.
+  for (const [id, out] of [
+    ["above", y < 0],
+    ["below", y + layout.height * k > stage.clientHeight],
+  ])
+    $(id).hidden = !out;
+}
 function zoom(factor, cx = stage.clientWidth / 2, cy = stage.clientHeight / 2) {
   const now = Math.min(4, Math.max(0.02, k * factor));
   x = cx - ((cx - x) * now) / k;
@@ -15,9 +24,11 @@ function fit(readable) {
   const w = stage.clientWidth - 32,
     h = stage.clientHeight - 32;
   k = Math.min(1.25, w / layout.width, h / layout.height);
-  if (readable) k = Math.max(k, Math.min(1, w / layout.width));
+  const whole = k;
+  if (readable && k < READABLE) k = Math.max(k, Math.min(1, w / layout.width));
   x = (stage.clientWidth - layout.width * k) / 2;
   y = Math.max(16, (stage.clientHeight - layout.height * k) / 2);
+  if (k > whole) y = stage.clientHeight - 24 - layout.height * k; // the roots are what backward begins at
   move();
 }
 function bringIntoView(i) {
@@ -227,6 +238,8 @@ for (const [id, act] of [
   ["fit", () => fit()],
   ["in", () => zoom(1.25)],
   ["out", () => zoom(0.8)],
+  ["above", () => ((y = 16), move())],
+  ["below", () => ((y = stage.clientHeight - 24 - layout.height * k), move())],
 ])
   $(id).addEventListener("click", act);
 function neighbour(b, next) {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -29,12 +30,12 @@ def page(memory: StepMemory) -> str:
     """Return the page as text."""
     sentence = str(memory.at_peak)
     head, _, parts = sentence.partition(": ")
-    listed = "".join(f"<li>{escape(part)}</li>" for part in parts.split("; "))
+    listed = "".join(f"<li>{_words(part)}</li>" for part in parts.split("; "))
     colors = "".join(f"--{_slug(kind)}:{LIGHT[kind]};" for kind in LIGHT)
     dark = "".join(f"--{_slug(kind)}:{DARK[kind]};" for kind in DARK)
     look = f":root{{{colors}}}@media(prefers-color-scheme:dark){{:root{{{dark}}}}}{own(__package__, 'page.css')}"
     body = (
-        f"<main><h1>{escape(head[:1].upper() + head[1:])}</h1><ul class=parts>{listed}</ul>"
+        f"<main><h1>{_words(head[:1].upper() + head[1:])}</h1><ul class=parts>{listed}</ul>"
         f"<p class=about>{escape(about(memory))}</p>"
         '<div id=chart tabindex=0 role=img aria-label="bytes by kind over the time of the step"></div>'
         "<p class=hint>Point at a moment to see what was alive; click to hold it, drag to enlarge, double-click for "
@@ -45,6 +46,11 @@ def page(memory: StepMemory) -> str:
         f"</main>{data('data', timeline(memory.history))}{script(own(__package__, 'page.js'))}"
     )
     return document(f"Memory of a step: peak {amount(memory.peak)}", body, head=style(look))
+
+
+def _words(text: str) -> str:
+    """Return text as HTML, with what stands in backquotes as code."""
+    return re.sub(r"`([^`\n]+)`", r"<code>\1</code>", escape(text))
 
 
 def timeline(history: History) -> dict[str, Any]:

@@ -133,6 +133,13 @@ function area(kept, below, above, y) {
   for (let at = kept.length - 1; at >= 0; at--) d += `V${y(below[at]).toFixed(2)}H${LEFT + at * COLUMN}`;
   return d + "Z";
 }
+// Whether the label of the last part, which is too short for it, would meet the one before it.
+const meetsLabel = (number, room) => {
+  const before = data.passes[number - 1];
+  if (!before) return false;
+  const middle = (Math.max(x(before[1]), LEFT) + Math.min(x(before[2]), width - RIGHT)) / 2;
+  return middle + before[0].length * 4 > width - RIGHT - room;
+};
 function phases(svg, inside) {
   for (const [number, [phase, began, ended]] of data.passes.entries()) {
     const from = Math.max(x(began), LEFT),
@@ -140,8 +147,10 @@ function phases(svg, inside) {
     if (to - from < 3) continue;
     const line = { x1: from, x2: from, y1: TOP - 10, y2: HEIGHT - BOTTOM, stroke: "var(--edge)" };
     if (number && from > LEFT) node("line", line, inside);
-    if (to - from > phase.length * 7 + 8)
-      node("text", { x: (from + to) / 2, y: 14, "text-anchor": "middle" }, svg, phase);
+    const room = phase.length * 7 + 8;
+    if (to - from > room) node("text", { x: (from + to) / 2, y: 14, "text-anchor": "middle" }, svg, phase);
+    else if (number === data.passes.length - 1 && !meetsLabel(number, room))
+      node("text", { x: to, y: 14, "text-anchor": "end" }, svg, phase);
   }
 }
 function point() {

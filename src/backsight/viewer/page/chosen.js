@@ -27,10 +27,11 @@ function chosenApart(lists) {
   }
   return maps.map((_, k) => apart.slice(0, MOST_APART).map(({ name, values }) => [name, values[k]]));
 }
+const isNumber = (value) => /^[-−(]?[\d.]/.test(value);
 const toldApart = (pairs) =>
   pairs
     .filter(([, value]) => value !== "–")
-    .map(([name, value]) => `${name}${/\d$/.test(name) ? "\u00a0=" : ""}\u00a0${value}`)
+    .map(([name, value]) => `${name}${isNumber(value) ? (/\d$/.test(name) ? "\u00a0=" : "") : ":"}\u00a0${value}`)
     .join(", ");
 const isChosen = (group, name) =>
   group === "arguments" || (group === "optimizer" && !name.split(" ").includes("tensors"));

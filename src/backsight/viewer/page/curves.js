@@ -260,7 +260,7 @@ function runLegend(sets, toggle, remove) {
           { "aria-pressed": String(!set.off), title: set.off ? "show" : "hide", onclick: () => toggle(set) },
           dotOf(set),
           set.name,
-          set.apart?.length ? h("span", { class: "chosen" }, toldApart(set.apart)) : null,
+          toldApart(set.apart || []) ? h("span", { class: "chosen" }, toldApart(set.apart)) : null,
         ),
         remove && sets.length > 1
           ? h("button", { class: "drop", "aria-label": `remove ${set.name}`, onclick: () => remove(set) }, "×")

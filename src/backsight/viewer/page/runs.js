@@ -69,7 +69,9 @@ const worstOf = (severities) => ["error", "warning", "note"].find((each) => seve
 function foundIn(run) {
   const severities = FOUND.get(stampOf(run)),
     worst = severities && worstOf(severities);
-  if (!severities) return h("span", { class: "soft", title: "not searched yet" }, "–");
+  const isLong = run.steps > LONG_RUN || run.state === "recording" || !run.steps;
+  if (!severities)
+    return h("span", { class: "soft" }, isLong ? "not searched" : "searching…");
   return worst
     ? link({ page: "findings", run: run.name }, plural(severities.filter((each) => each === worst).length, worst), {
         class: `severity ${worst}`,

@@ -91,7 +91,10 @@ function endings(sets) {
 
 function verdict(sets) {
   const found = endings(sets);
-  if (!found) return null;
+  if (!found)
+    return sets.some((set) => areForeign(sets[0], set))
+      ? h("p", { class: "soft" }, "These runs are of different programs: they have no loss in common.")
+      : null;
   const { name, ended, best, foreign, unended } = found,
     isTied = best && ended.length > 1 && ended.every(({ end }) => end === best.end);
   const parted = (row) => {
