@@ -51,6 +51,7 @@ MISSED = frozenset(
         "no_grad/optional_context",
         "no_grad/order_in_a_partial",
         "no_grad/order_of_a_trainer",
+        "no_grad/overlap_of_masks",
         "no_grad/picture_from_its_gradient",
         "no_grad/second_of_max",
         "no_grad/sign_comparison",

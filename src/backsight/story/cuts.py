@@ -33,6 +33,7 @@ from backsight.source.body import (
     statements,
 )
 from backsight.source.cut_rules import Kind, carriers, rule_of
+from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, with_flag
 from backsight.story.behind import Read, Way, comes_of
 from backsight.story.failure import Failure, Level
@@ -284,7 +285,9 @@ def _weighed(section: Section, cut: Cut, trained: Trained) -> CutOff:
     held = {n: trained.carries(taken[n]) is True if n in taken else _carries(section, n, trained) for n in names}
     operand = next((name for name, carries in held.items() if carries), "")
     known = [carries for carries in held.values() if carries is not None]
-    verdict = True if operand else False if known else None
+    node = None if names else node_of(section, cut)
+    drawn = node is not None and all(library(each) for each in ast.walk(node) if isinstance(each, ast.Name))
+    verdict = True if operand else False if known or drawn else None
     return CutOff(section, cut, verdict, operand)
 
 
