@@ -25,6 +25,7 @@ from backsight.story.case import Case, loops
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.fixes import every_time, on_lines
+from backsight.story.histories import pruned
 from backsight.story.holders import below, made_in, results_in, terms, ways_into
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.story.modes import headed
@@ -32,7 +33,7 @@ from backsight.story.ratios import ratio_of_one
 from backsight.story.sections import function_called, methods_of, section_of
 from backsight.story.stepping import optimizer_steps, steps_in
 from backsight.story.stores import held_as
-from backsight.tape import Leaf, registered
+from backsight.tape import Leaf, version
 from backsight.text import listed
 from backsight.tracing import Line
 
@@ -78,36 +79,9 @@ def recomputed(found: Carrier) -> str:
         return f"Compute {name} each time it is used: {put_at(again, 'above', used)}.{other}"
     if rows := _embedded(found):
         return rows
-    if anew := _pruned(found):
+    if anew := pruned(found):
         return anew
     return f"Recompute {name} in each iteration, inside the loop that uses it.{other}"
-
-
-def _pruned(found: Carrier) -> str:
-    """A weight that pruning computes before its module is called, where another module reads it without calling that:
-    `out_proj.weight` of attention."""
-    owner, _, attribute = found.name.rpartition(".")
-    module = held_as(found.case.failure, owner) if owner else None
-    parts = [held.get(f"{attribute}_{part}") for held, part in zip(_tables(module), ("orig", "mask"), strict=False)]
-    level = found.case.failure.user
-    facts = next(loops(level), None) if level is not None else None
-    if (
-        not parts
-        or facts is None
-        or not all(map(is_tensor, parts))
-        or level is None
-        or level.value(owner) is not module
-    ):
-        return ""
-    new = f"{found.name} = {found.name}_orig * {found.name}_mask"
-    return (
-        f"Pruning computes {found.name} when {owner} is called, and what reads it here does not call that. Compute it "
-        f"in each iteration: {put_at(new, 'below', facts.loop)}. Or leave {owner} out of what is pruned."
-    )
-
-
-def _tables(module: object) -> list[dict[str, object]]:
-    return [registered(module, "_parameters"), registered(module, "_buffers")] if is_module(module) else []
 
 
 def made_in_this_call(found: Carrier) -> Level | None:
@@ -491,7 +465,7 @@ def _is_parameter(leaf: Leaf) -> bool:
 def _is_stepped(leaf: Leaf) -> bool:
     """Whether a leaf has been changed in place."""
     held = leaf.tensor()
-    return held is not None and held._version > 0
+    return held is not None and bool(version(held))
 
 
 def _first_of(found: Carrier) -> list[str]:

@@ -456,7 +456,7 @@ def _names(module: torch.nn.Module) -> Iterator[str]:
 
 
 def _hidden(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module, str, object]]:
-    """The plain containers that hide modules or parameters: of a module, of those inside it, of those in a container."""
+    """The plain containers that hide modules or parameters, in a module and in all that it holds."""
     queue, seen = [("", module)], {id(module)}
     for path, each in queue:  # grows as we go
         for further, inner, attribute, held in _plain_containers(each):

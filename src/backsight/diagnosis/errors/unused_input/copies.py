@@ -202,7 +202,7 @@ def of_a_deepcopy(case: Unused) -> Finding | None:
     held = ((name, value) for name, value in level.variables.items() if is_module(value))
     of_graph = [(name, copy) for name, copy in held if any(is_in(case.graph, each) for each in parameters_in(copy))]
     name, copy = only(of_graph) or ("", None)
-    if not name or _shapes(copy) != asked or any(not is_in(case.graph, each) for each in parameters_in(copy)):
+    if copy is None or _shapes(copy) != asked or any(not is_in(case.graph, each) for each in parameters_in(copy)):
         return None
     line = call.of_inputs(f"list({name}.parameters())") if call is not None else ""
     how = on_line(level.place, line) if line else f"ask for the gradients of list({name}.parameters())"
