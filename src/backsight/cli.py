@@ -59,8 +59,8 @@ token and works until this command stops."""
 _FORECAST = """\
 Predict how much memory a training step needs at its peak, where the peak is, and what gradient release or
 checkpointing would save. Tensors have shapes but no memory, so no device must hold the model. FUNCTION does a training
-step, or returns (model, batch) or (model, batch, optimizer). Exit status: 1 if the step does not fit into --memory, 2
-if there is no such step or it raises."""
+step, or returns (model, batch) or (model, batch, optimizer). The file is imported, which runs it: put a training under
+`if __name__ == "__main__":`. Exit status: 1 if the step does not fit into --memory, 2 if there is none or it raises."""
 
 _DOCTOR = """\
 Report what backsight finds: Python, PyTorch, devices, its C kernel, and each optional package with its version or the

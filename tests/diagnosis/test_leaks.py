@@ -509,3 +509,64 @@ def test_a_thread_in_a_hook_of_ours_is_at_work() -> None:
         ended.set()
         thread.join()
     assert not works_elsewhere()
+
+
+LOG = """
+ema = {n: p.detach().clone() for n, p in model.named_parameters()}
+log = {"loss": 0.0, "outputs": []}
+def train_step(x):
+    output = model(x)
+    loss = output.square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    for n, p in model.named_parameters():
+        ema[n] = 0.9 * ema[n] + 0.1 * p
+    log["loss"] += loss
+    log["outputs"].append(output * 2)
+for _ in range(20):
+    train_step(torch.randn(4, 8))
+"""
+
+
+def test_a_statement_that_fills_several_entries_is_one_finding() -> None:
+    found = {each.title: each for each in found_in(LOG)}
+    average = found.pop("ema (4 entries) keeps the graph of every earlier step alive.")
+    assert "ema[n] = 0.9 * ema[n] + 0.1 * p" in str(average.evidence[1])
+    assert average.fix == ("ema[n] = (0.9 * ema[n] + 0.1 * p).detach(), which keeps the values and drops the graph.")
+    (logged,) = found.values()
+    assert logged.title.startswith("log['loss'] keeps the graph of every earlier step alive")
+    assert 'log["loss"] += loss.detach()' in logged.fix
+
+
+def test_a_list_that_holds_results_of_the_graph_that_grows_is_told_with_it() -> None:
+    (logged,) = [each for each in found_in(LOG) if each.title.startswith("log")]
+    assert str(logged.evidence[-1]).endswith("keeps output * 2, still attached to its graph, in log['outputs'].")
+    assert 'log["outputs"].append((output * 2).detach())' in logged.fix
+
+
+EPOCHS = """
+    for epoch in range(5):
+        total = 0
+        for _ in range(8):
+            loss = model(torch.randn(4, 8)).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            total += ADDED  # here
+    """
+
+
+def test_a_sum_that_begins_anew_with_each_epoch_is_told_too() -> None:
+    program = EPOCHS.replace("ADDED", "loss")
+    (finding,) = found_in(program)
+    assert (finding.title, finding.source) == ("total keeps the graph of every earlier step alive.", where(program))
+    assert "as with an epoch" in str(finding.evidence[-1])
+    assert finding.fix.startswith("total += loss.item()")
+    assert found_in(EPOCHS.replace("ADDED", "loss.detach()")) == ()
+
+
+def test_a_sum_that_has_stopped_growing_is_no_finding() -> None:
+    program = EPOCHS.replace("total = 0", "total = 0 if epoch == 0 else total")
+    program = program.replace("total +=", "if epoch == 0: total +=")
+    assert found_in(program.replace("ADDED", "loss")) == ()

@@ -167,7 +167,7 @@ def test_several_models_are_recorded_into_one_run_each_under_its_name(bench):
 def test_of_models_that_are_called_in_the_midst_of_the_first_step_the_weights_are_in_it(bench):
     ended = recorded(bench, TWO)
     run = bs.open_run(bench.folder / "run")
-    assert last_line(ended) == "backsight: 4 steps of 8 optimizer steps recorded: backsight runs show run"
+    assert last_line(ended) == "backsight: 4 steps (8 optimizer steps) recorded: backsight runs show run"
     for step in range(4):
         held = run.frame(kind="weight", steps=step, as_="numpy")["tensor"]
         assert sorted(held) == ["critic.bias", "critic.weight", "generator.bias", "generator.weight"]
@@ -508,7 +508,7 @@ for step in range(40):
 
 
 def test_a_note_that_was_not_shown_is_not_kept_either(bench):
-    assert "but 1 note (--notes shows it)" in recorded(bench, LANGUAGES).err
+    assert "but 1 note, BS102 (--notes shows it)" in recorded(bench, LANGUAGES).err
     assert "BS102" not in {finding.code for finding in bs.open_run(bench.folder / "run").audit()}
 
 
@@ -713,7 +713,7 @@ def test_of_two_optimizers_every_step_is_in_the_run_and_it_is_said_what_steps_ar
     ended = recorded(bench, WGAN)
     run = bs.open_run(bench.folder / "run")
     note = "an audit of the recording finds 1 note"
-    assert last_line(ended) == f"backsight: 14 steps of 60 optimizer steps recorded; {note}: backsight runs audit run"
+    assert last_line(ended) == f"backsight: 14 steps (60 optimizer steps) recorded; {note}: backsight runs audit run"
     state = run.frame(kind="state", tensor="critic.weight.exp_avg", as_="numpy")
     assert len(state["step"]) == 50 and len(run.steps) == 14  # four end before the generator's optimizer is known
 

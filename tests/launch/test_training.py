@@ -154,7 +154,8 @@ FROZEN = LOOP.replace("for step", "model[0].requires_grad_(False)\nfor step", 1)
 
 def test_what_is_only_worth_knowing_is_counted(bench):
     assert observed(bench, FROZEN).err.startswith(
-        "backsight: nothing found in 5 optimizer steps, but 1 note (--notes shows it): audited 3 of their losses, "
+        "backsight: nothing found in 5 optimizer steps, but 1 note, BS109 (--notes shows it): audited 3 of their "
+        "losses, "
     )
 
 

@@ -211,8 +211,8 @@ def test_plain_data(capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["program_of_mine.py"], "program_of_mine.py defines no torch.autograd.Function. Name what to verify, as in"),
-        (["program_of_mine.py"], "It defines loss, product, power, lookup, rounded, misshapen, single, Net."),
+        (["program_of_mine.py"], "program_of_mine.py defines no torch.autograd.Function"),
+        (["program_of_mine.py"], " It defines loss, product, power, lookup, rounded, misshapen, single, Net."),
         (["program_of_mine:los"], "there is no los in program_of_mine; did you mean 'loss'?"),
         (["programs_of_mine.py:loss"], "there is no file programs_of_mine.py; did you mean"),
         (["program_of_mine.py:number"], "number is a int and is not callable."),
@@ -578,3 +578,15 @@ def test_a_function_that_raises_hides_no_other(tmp_path: Path, capsys: pytest.Ca
     assert main(["verify", str(path)]) == 2
     out, err = capsys.readouterr()
     assert "Good" in out and "no such thing" in err
+
+
+def test_a_file_without_a_function_is_not_run(folder, capsys):
+    (folder / "training.py").write_text("from torch import nn\nclass Net(nn.Module): pass\nopen('ran', 'w')\n")
+    assert main(["verify", "training.py"]) == 2
+    assert "training.py defines no torch.autograd.Function, so it was not run. Name what" in capsys.readouterr().err
+    assert not (folder / "ran").exists()
+
+
+def test_a_file_that_may_get_its_function_from_elsewhere_is_run(folder, capsys):
+    (folder / "layers_of_another.py").write_text("from layers_of_mine import Square\nclass Mine(Square): pass\n")
+    assert main(["verify", "layers_of_another.py"]) == 1

@@ -191,7 +191,7 @@ def counted(recorder: Recorder, held: int | None = None, *, adapts: bool = False
         recorded -= 1
     text = _steps(steps)
     if recorder.optimizer_steps > recorder.steps:
-        text += f" of {recorder.optimizer_steps:,} optimizer steps"
+        text += f" ({recorder.optimizer_steps:,} optimizer steps)"
     asides = []
     if not recorder.steps:
         asides.append("which did not end")

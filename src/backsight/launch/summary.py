@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from backsight.text import counted
+from backsight.text import counted, listed
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from backsight.launch.first_steps import FirstSteps
 
 
@@ -23,11 +25,11 @@ def untested(run: FirstSteps) -> tuple[str, ...]:
     )
 
 
-def summary(run: FirstSteps, notes: int = 0, explained: int = 0) -> str:
+def summary(run: FirstSteps, notes: Sequence[str] = (), explained: int = 0) -> str:
     """Return `nothing found in 90 optimizer steps: audited 3 of their losses, the last with 45 operations and
     14 leaves`.
 
-    `notes` counts what was found and is only worth knowing, `explained` the errors that were told of.
+    `notes` are the codes of what was found and is only worth knowing, `explained` the errors that were told of.
     """
     if not run.audits:
         return f"backsight: {_unaudited(run)}"
@@ -37,7 +39,7 @@ def summary(run: FirstSteps, notes: int = 0, explained: int = 0) -> str:
     return f"backsight: {_besides(explained)}nothing found in {steps}{_aside(notes)}: {audited}with {run.looked_at}"
 
 
-def for_tools(run: FirstSteps, notes: int = 0, explained: int = 0) -> str:
+def for_tools(run: FirstSteps, notes: Sequence[str] = (), explained: int = 0) -> str:
     """Return the same as a line of JSON has it: in the words that tools know, with what was found at the end."""
     if not run.audits:
         return _unaudited(run)
@@ -55,5 +57,9 @@ def _besides(explained: int) -> str:
     return f"{counted(explained, 'error')} explained above; otherwise " if explained else ""
 
 
-def _aside(notes: int) -> str:
-    return f", but {counted(notes, 'note')} (--notes shows {'it' if notes == 1 else 'them'})" if notes else ""
+def _aside(notes: Sequence[str]) -> str:
+    """Return `, but 2 notes, BS109 and BS306 (--notes shows them)`."""
+    if not notes:
+        return ""
+    codes = listed(list(dict.fromkeys(notes)))
+    return f", but {counted(len(notes), 'note')}, {codes} (--notes shows {'it' if len(notes) == 1 else 'them'})"

@@ -257,7 +257,7 @@ class TrainingObserver:
         elif not self.quiet and rank() == 0 and not told and not (self._heeding and self._heeding.told):
             from backsight.launch.summary import for_tools, summary, untested
 
-            notes = len(report) - len(shown)
+            notes = [each.code for each in report if not self.notes and each.severity == "note"]
             held = {each: getattr(self._steps, each) for each in ("steps", "audits", "trained")}
             counts = (self._steps, notes, self._explained)
             say(summary(*counts), text=for_tools(*counts), **held)

@@ -62,6 +62,20 @@ def keepings(body: Body | None, name: str) -> tuple[Keeping, ...]:
     )
 
 
+def entry_sums(body: Body | None, name: str) -> tuple[Keeping, ...]:
+    """Return the statements of a function that add to an entry of `name`: `log["loss"] += loss`."""
+    if body is None:
+        return ()
+    every = statements(body.node)
+    sums = (each for each in every if isinstance(each, ast.AugAssign) and isinstance(each.op, ast.Add))
+    return tuple(
+        Keeping(body.place(each), name, body.text(each.value), sums=True)
+        for each in sums
+        if isinstance(each.target, ast.Subscript) and _leads_to(each.target.value, name)
+        if not isinstance(each.value, ast.List)
+    )
+
+
 def is_cached(body: Body, name: str, assigned: Place) -> bool:
     """Whether a statement computes what is kept only where there is nothing yet.
 

@@ -6,7 +6,7 @@ import ast
 import copy
 from collections.abc import Mapping
 
-from backsight.source.body import Body, is_compound, is_stored, keyword, parsed, without_blocks
+from backsight.source.body import Body, callee, calls_in, is_compound, is_stored, keyword, parsed, without_blocks
 
 _WIDEST = 160
 
@@ -40,9 +40,26 @@ def with_flag(body: Body | None, statement: ast.stmt | None, call: ast.Call, fla
     given, text = keyword(call, flag), body.text(call)
     if given is not None:
         return rewritten(body, statement, {given: value})
+    if unpacked := [each.value for each in call.keywords if each.arg is None]:  # which may give the keyword, too
+        merged = f"{{**{body.text(unpacked[-1])}, {flag!r}: {value}}}"
+        return rewritten(body, statement, {unpacked[-1]: merged}) if len(unpacked) == 1 else ""
     inside = text[:-1].rstrip(", ")
     new = f"{inside}{'' if inside.endswith('(') else ', '}{flag}={value})"
     return rewritten(body, statement, {call: new}) if "…" not in text else ""
+
+
+def without_request(body: Body, statement: ast.stmt) -> str:
+    """A statement that makes a tensor, without asking for its gradient; empty for one that only asks."""
+    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+        return ""
+    for call in calls_in(statement):
+        kept = [each for each in call.keywords if each.arg != "requires_grad"]
+        if len(kept) < len(call.keywords):
+            return rewritten(body, statement, {call: ast.unparse(ast.Call(call.func, call.args, kept))})
+        receiver, method = callee(call)
+        if method == "requires_grad_" and receiver is not None:
+            return rewritten(body, statement, {call: body.text(receiver)})
+    return ""
 
 
 def simple(expression: str) -> str:

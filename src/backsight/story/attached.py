@@ -108,7 +108,8 @@ def soft(suspect: CutOff) -> tuple[str, str]:
     if not isinstance(statement, ast.Assign) or not isinstance(node, ast.Compare) or type(node.ops[0]) not in _ORDER:
         return "", ""
     name, (low, high) = dotted(statement.targets[0]), (node.left, node.comparators[0])
-    if name is None or len(node.ops) > 1 or _selects(body, statement, name) or _is_index(statement, node):
+    further = _reasoned(body, statement, name) if name is not None else None
+    if further is None or len(node.ops) > 1 or _is_index(statement, node):
         return "", ""
     one, other = simple(body.text(low)), simple(body.text(high))
     known = {each: value_of(suspect.section, each) for each in (low, high)}
@@ -123,7 +124,7 @@ def soft(suspect: CutOff) -> tuple[str, str]:
     else:
         new = f"torch.sigmoid({_ORDER[type(node.ops[0])].format(one, other)})"
     edits: dict[ast.stmt, str] = {statement: rewritten(body, statement, {_as_float(statement, node): new})}
-    edits |= dict(_conditions(body, statement, name))
+    edits |= further
     lines = "; ".join(on_line(body.place(each), new) for each, new in edits.items())
     return (sentence(lines) if all(edits.values()) else ""), ""
 
@@ -133,10 +134,15 @@ def _chosen(body: Body, statement: ast.stmt, node: ast.Compare) -> tuple[str, st
     value, weight = getattr(statement, "value", None), _weight(body, node)
     for call in calls_in(statement):
         if callee(call)[1] == "where" and len(call.args) == 3 and call.args[0] is node and weight:
-            a, b = (simple(body.text(each)) for each in call.args[1:])
-            mixed = f"{b} + {weight} * ({a} - {b})"
-            line = on_line_with(body, statement, {call: mixed if value is call else f"({mixed})"})
-            return (sentence(line), "") if line else None
+            mixed = _mixed(body, node, weight, *call.args[1:])
+            first = rewritten(body, statement, {call: mixed if value is call else f"({mixed})"})
+            edits, targets = {statement: first}, bound(statement) if value is call else ()
+            for name in (name for name in targets if all(isinstance(each, ast.Constant) for each in call.args[1:])):
+                if (further := _reasoned(body, statement, name)) is None:
+                    return None
+                edits |= further
+            lines = "; ".join(on_line(body.place(each), new) for each, new in edits.items())
+            return (sentence(lines), "") if all(edits.values()) else None
     if not isinstance(value, ast.expr):
         return None
     names = bound(statement) if any(each is node for each in ast.walk(value)) else set[str]()
@@ -149,6 +155,39 @@ def _chosen(body: Body, statement: ast.stmt, node: ast.Compare) -> tuple[str, st
                 f"over {body.text(mask)} becomes `(weight * values).sum() / weight.sum()`, where values has every entry"
             ), ""
     return None
+
+
+def _mixed(body: Body, node: ast.Compare, weight: str, one: ast.expr, other: ast.expr) -> str:
+    """Both choices of a comparison, weighted: of 1 and 0 the weight itself, of 0 and 1 that of the other side."""
+    if _is_number(one, 1) and _is_number(other, 0):
+        return weight
+    if _is_number(one, 0) and _is_number(other, 1):
+        low, high = (simple(body.text(each)) for each in (node.left, node.comparators[0]))
+        return f"torch.sigmoid({_ORDER[type(node.ops[0])].format(high, low)})"
+    a, b = (body.text(each) if isinstance(each, ast.Constant) else simple(body.text(each)) for each in (one, other))
+    return f"{b} + {weight} * ({a} - {b})"
+
+
+def _is_number(node: ast.expr, number: float) -> bool:
+    """Whether a number is written there, as 1 or as 1.0."""
+    return isinstance(node, ast.Constant) and type(node.value) in (int, float) and node.value == number
+
+
+def _reasoned(body: Body, statement: ast.stmt, name: str) -> dict[ast.stmt, str] | None:
+    """The statements that combine a result that was 0 or 1 with others, or choose by it, as computations with what may
+    lie between; None where one selects by it."""
+    edits, queue = dict[ast.stmt, str](), [(statement, name)]
+    for at, each in queue:  # grows as we go
+        if _selects(body, at, each):
+            return None
+        further = {one: new for one, new in _conditions(body, at, each) if one not in edits}
+        edits |= further
+        queue += [(one, made) for one in further for made in bound(one) if (one, made) not in queue]
+    return edits
+
+
+_LOGIC = {"logical_and": "{0} * {1}", "logical_or": "{0} + {1} - {0} * {1}", "logical_not": "1 - {0}"}
+"""What is 0 or 1 combined, as a computation that has a gradient in between."""
 
 
 def _weight(body: Body, node: ast.expr) -> str:
@@ -229,10 +268,15 @@ def _is_index(statement: ast.stmt, value: ast.expr) -> bool:
 
 
 def _conditions(body: Body, statement: ast.stmt, name: str) -> Iterator[tuple[ast.stmt, str]]:
-    """The statements that choose by the result, `torch.where(hard, a, b)`, with a weighted mean instead."""
+    """The statements that choose by the result, `torch.where(hard, a, b)`, with a weighted mean instead; those that
+    combine it with others, `torch.logical_and(hard, other)`, with a product."""
     for each in _later(body, statement, name):
         mixed = dict[ast.expr, str]()
         for node in calls_in(each):
+            given = given_to(node)
+            if (form := _LOGIC.get(callee(node)[1])) and any(dotted(one) == name for one in given):
+                combined = form.format(*(simple(body.text(one)) for one in given))
+                mixed[node] = combined if getattr(each, "value", None) is node else f"({combined})"
             if callee(node)[1] == "where" and len(node.args) == 3:
                 first, *both = node.args
                 if dotted(first) == name:

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from backsight.source import Place, assignments, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, parameters_of, spots, target_names
-from backsight.source.body import Body, blocks, body_around, dotted, expressions
+from backsight.source.body import Body, blocks, body_around, callee, dotted, expressions
 from backsight.source.changes import changed_names, memory_of
+from backsight.source.definitions import values_of
 from backsight.source.edits import instead
 from backsight.source.rewriting import rewritten
 from backsight.story.changes import Changed, stale
@@ -177,6 +178,18 @@ def is_entry(changed: Changed, target: ast.expr) -> bool:
     """Whether an expression is an entry of a container, not a part of a tensor."""
     if not isinstance(target, ast.Subscript):
         return False
-    holder = changed.scene.section.value(dotted(target.value) or "") if changed.scene else None
+    name, scene = dotted(target.value) or "", changed.scene
+    holder = scene.section.value(name) if scene else None
     is_key = isinstance(target.slice, ast.Constant) and isinstance(target.slice.value, str)
-    return type(holder) in (list, dict) or (is_key and not is_tensor(holder))
+    if type(holder) in (list, dict) or (is_key and not is_tensor(holder)):
+        return True
+    body = scene.section.body if scene is not None and holder is None else None
+    made = values_of(body, name, changed.place.line) if body is not None else []
+    return bool(made) and all(_is_container(each) for each in made)
+
+
+def _is_container(value: ast.expr) -> bool:
+    """Whether an expression makes a list or a dict: `{}`, `[x for x in xs]`, `defaultdict(list)`."""
+    if isinstance(value, ast.Call):
+        return callee(value)[1] in ("list", "dict", "defaultdict", "OrderedDict")
+    return isinstance(value, ast.List | ast.Dict | ast.ListComp | ast.DictComp)

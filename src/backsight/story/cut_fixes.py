@@ -87,15 +87,17 @@ def fix(cut: CutOff, loss: str, further: Sequence[CutOff] = (), *, derivative: P
             name = getattr(cut.section.body.node, "name", "")
             other = f"Remove @{cut.cut.expression} from {name}{remove(place)}, {OR}or "
         body, asking = read_at(derivative)
-        if not cut.around and _is_given(body, asking):
+        if not (cut.around or cut.in_function) and _is_given(body, asking):
             return f"{other[: other.index(OR) - 2]}: a derivative needs a graph even when nothing is trained."
         known = trains is not None if derivative is None else body is not None and asking is not None
         if ungraded != text:
             other += f"write `{ungraded}` on line {place.line}{anew if known else ''}, and "
-        elif cut.around:  # to remove one of them would leave the other
+        elif cut.around or cut.in_function:  # to remove one of them would leave the other
             other = ""
         if derivative:
             edit = enabled(computing(body, asking), body) if body and asking else "enable gradients for the derivative"
+            if cut.in_function and body and asking:
+                edit = f"{_leaf_first(body, asking)}{edit}"
             why = f"{edit}: a derivative needs a graph even when nothing is trained."
         else:
             edit = put_at("@torch.enable_grad()", "above", trains) if trains else ""
@@ -103,6 +105,16 @@ def fix(cut: CutOff, loss: str, further: Sequence[CutOff] = (), *, derivative: P
         return f"{other}{why}" if other else sentence(why)
     mend = mended(cut, *further)
     return f"{mend.edit}{mend.why} {silenced(loss)}"
+
+
+def _leaf_first(body: Body, asking: ast.stmt) -> str:
+    """Make a leaf of what a function is given and asks the gradient for, where that has no graph."""
+    call = next((each for each in calls_in(asking) if is_gradient_call(each)), None)
+    of = dotted(call.args[1]) if isinstance(call, ast.Call) and len(call.args) > 1 else None
+    if of is None or of not in parameters_of(body.node) or assignments(body, of):
+        return ""
+    new = f"{of} = {of} if {of}.requires_grad else {of}.detach().requires_grad_()"
+    return f"{put_at(new, 'above', body.place(computing(body, asking)[0]))}, and "
 
 
 def _is_given(body: Body | None, asking: ast.stmt | None) -> bool:

@@ -33,6 +33,7 @@ from backsight.source.body import (
     statements,
 )
 from backsight.source.cut_rules import Kind, carriers, rule_of
+from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, with_flag
 from backsight.story.behind import Read, Way, comes_of
 from backsight.story.failure import Failure, Level
@@ -60,6 +61,7 @@ class CutOff:
     trains: of a block around the whole of a function that runs backward, that function.
     enabled: of a block under inference mode, the block inside that enables gradients in vain.
     around: of a block, what disables gradients further out, and would do so still.
+    in_function: of a block, whether the forward of a custom Function runs it, where nothing is recorded anyway.
     before: the cuts that a gradient meets before it comes to this one, by the way with the fewest.
     arrives: whether it comes to something that is trained behind this one, and meets no other.
     """
@@ -75,6 +77,7 @@ class CutOff:
     trains: Place | None = None
     enabled: Place | None = None
     around: tuple[CutOff, ...] = ()
+    in_function: bool = False
     before: tuple[Cut, ...] = ()
     arrives: bool = False
 
@@ -243,8 +246,16 @@ def around(stack: Sequence[tuple[Level, int]], by: str = "no_grad") -> list[CutO
         apart = off.depth and level.line > off.place.line  # what stands on the line of the block is seen there
         cut = Cut("no_grad", off.place, off.text, "records nothing")
         inside = ((level.place, ""),) if apart else ()
-        found.append(CutOff(section, cut, True, inside=inside, enabled=off.enabled))
+        within = any(_is_forward(each) for each, _, _ in here[off.depth :])
+        found.append(CutOff(section, cut, True, inside=inside, enabled=off.enabled, in_function=within))
     return found
+
+
+def _is_forward(level: Level) -> bool:
+    """Whether a function is the forward of a custom Function, which autograd runs with gradients disabled."""
+    given = next(iter(level.variables.values()), None)
+    is_context = issubclass(type(given), torch.autograd.function.FunctionCtx)
+    return level.frame.f_code.co_name == "forward" and is_context
 
 
 def origin(cut: CutOff, every: Sequence[CutOff]) -> CutOff:
@@ -274,7 +285,9 @@ def _weighed(section: Section, cut: Cut, trained: Trained) -> CutOff:
     held = {n: trained.carries(taken[n]) is True if n in taken else _carries(section, n, trained) for n in names}
     operand = next((name for name, carries in held.items() if carries), "")
     known = [carries for carries in held.values() if carries is not None]
-    verdict = True if operand else False if known else None
+    node = None if names else node_of(section, cut)
+    drawn = node is not None and all(library(each) for each in ast.walk(node) if isinstance(each, ast.Name))
+    verdict = True if operand else False if known or drawn else None
     return CutOff(section, cut, verdict, operand)
 
 

@@ -10,15 +10,17 @@ from backsight.naming.plain import class_dict, namespace
 from backsight.source import Body, Place, calls_of, only, read_at
 from backsight.source.bindings import Use, bound, spots, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
-from backsight.source.edits import OR, Edit, Where, instead, put
+from backsight.source.edits import OR, Edit, Where, instead, put, put_at
 from backsight.story.carrier import Carrier
+from backsight.story.case import loops
 from backsight.story.failure import Level, is_users, method
 from backsight.story.files import user_files
 from backsight.story.holders import results_in
-from backsight.story.memory import is_tensor, needs_gradient
+from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.story.sections import methods_of
 from backsight.story.stepping import steps_of_pass
 from backsight.story.stores import each_of, held_as
+from backsight.tape import registered
 from backsight.text import as_code, listed
 
 
@@ -159,3 +161,30 @@ def _is_code(text: str) -> bool:
     except (SyntaxError, ValueError, RecursionError):
         return False
     return True
+
+
+def pruned(found: Carrier) -> str:
+    """A weight that pruning computes before its module is called, where another module reads it without calling that:
+    `out_proj.weight` of attention."""
+    owner, _, attribute = found.name.rpartition(".")
+    module = held_as(found.case.failure, owner) if owner else None
+    parts = [held.get(f"{attribute}_{part}") for held, part in zip(_tables(module), ("orig", "mask"), strict=False)]
+    level = found.case.failure.user
+    facts = next(loops(level), None) if level is not None else None
+    if (
+        not parts
+        or facts is None
+        or not all(map(is_tensor, parts))
+        or level is None
+        or level.value(owner) is not module
+    ):
+        return ""
+    new = f"{found.name} = {found.name}_orig * {found.name}_mask"
+    return (
+        f"Pruning computes {found.name} when {owner} is called, and what reads it here does not call that. Compute it "
+        f"in each iteration: {put_at(new, 'below', facts.loop)}. Or leave {owner} out of what is pruned."
+    )
+
+
+def _tables(module: object) -> list[dict[str, object]]:
+    return [registered(module, "_parameters"), registered(module, "_buffers")] if is_module(module) else []

@@ -8,28 +8,32 @@ import re
 import threading
 from collections.abc import Sequence
 
+import torch
+
 from backsight.naming.plain import is_class
-from backsight.source import Body, Place, assignments, only, read_at, statement_at
+from backsight.source import Body, Place, assignments, function_at, only, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, names_read, reads, stored_arguments, target_names, uses
 from backsight.source.body import SCOPES, callee, calls_in, dotted, expressions, statements
 from backsight.source.definitions import values_of
 from backsight.source.edits import OR, lines_of, move, on_line, put, put_at, remove, repeat, sentence, wrap, write
 from backsight.source.keeping import decorator_that_keeps
-from backsight.source.rewriting import rewritten, simple
+from backsight.source.rewriting import rewritten, simple, without_request
 from backsight.story.anew import each_detached
 from backsight.story.carrier import Carrier
 from backsight.story.case import Case, loops
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.fixes import every_time, on_lines
+from backsight.story.histories import pruned
 from backsight.story.holders import below, made_in, results_in, terms, ways_into
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.story.modes import headed
 from backsight.story.ratios import ratio_of_one
-from backsight.story.sections import methods_of
+from backsight.story.sections import function_called, methods_of, section_of
 from backsight.story.stepping import optimizer_steps, steps_in
 from backsight.story.stores import held_as
+from backsight.tape import Leaf, version
 from backsight.text import listed
 from backsight.tracing import Line
 
@@ -75,6 +79,8 @@ def recomputed(found: Carrier) -> str:
         return f"Compute {name} each time it is used: {put_at(again, 'above', used)}.{other}"
     if rows := _embedded(found):
         return rows
+    if anew := pruned(found):
+        return anew
     return f"Recompute {name} in each iteration, inside the loop that uses it.{other}"
 
 
@@ -331,6 +337,8 @@ def _inside_loop(found: Carrier) -> str:
         inside = f"compute {name} inside the loop, as line {again_at.line} does"
         if again := computed_again(case, name):
             inside = f"compute it inside the loop: {put_at(again, 'below', facts.loop)}"
+    if constant := _constant(found, made if own else None):
+        return f"{constant} {OR}If it should be trained, {inside}."
     if plain := _without_graph(found, own):
         return plain if ratio_of_one(case.graph, nodes) else f"{plain} {OR}Otherwise, {inside}."
     if added := _added(case, level, facts.loop):
@@ -409,6 +417,57 @@ def _without_graph(found: Carrier, own: bool) -> str:
     return f"To use {its} values only, {how}: the loss trains {weights} through the rest of its graph."
 
 
+def _constant(found: Carrier, made: Place | None) -> str:
+    """To use a result without its graph where nobody trains what it is computed from, as targets drawn from a model of
+    their own: at its leaves, where the function called to compute it makes these, or below the statement itself."""
+    graph, level = found.case.graph, found.level
+    behind, trained = set(below(graph, found.nodes)), _trained(found.case)
+    leaves = [leaf for leaf in graph.leaves if leaf.node in behind]
+    whole = all(each.isidentifier() and is_tensor(level.value(each)) for each in found.names)
+    if not trained or trained & behind or not leaves or not whole or found.facts is None:
+        return ""
+    cut = "; ".join(f"{each} = {each}.detach()" for each in found.names)
+    below_made = made or found.facts.loop
+    detached = put_at(cut, "below" if made is not None else "above", below_made)
+    name, asking = listed([*found.names]), _requests(level, made)
+    beside = set(below(graph, [root for root, _ in graph.root_edges], without=set(found.nodes)))
+    if asking and len(asking) == len(leaves) and beside.isdisjoint(leaf.node for leaf in leaves):
+        new = {at.line: each for at, each in asking.items()}
+        detached = f"{on_lines(new, next(iter(asking)).file)}, {OR}or {detached}"
+    verbs = "is computed from, so it needs" if len(found.names) == 1 else "are computed from, so they need"
+    return f"Nothing trains what {name} {verbs} no graph: {detached}."
+
+
+def _requests(level: Level, made: Place | None) -> dict[Place, str]:
+    """The statements of a function called at a place that make leaves, each without its request for a gradient."""
+    section, found = section_of(level), dict[Place, str]()
+    for call in calls_in(statement_at(level.body, *made.position)) if made is not None else ():
+        function = function_called(section, call)[0] if section is not None else None
+        body = function_at(function.__code__) if function is not None else None
+        for each in statements(body.node) if body is not None else ():
+            if body is not None and (new := without_request(body, each)):
+                found[body.place(each)] = new
+    return found
+
+
+def _trained(case: Case) -> set[int]:
+    """What optimizers hold, and what has been changed by hand since it was made."""
+    owned = {leaf.node for leaf in case.graph.leaves if leaf.owner}
+    by_hand = (leaf for leaf in case.graph.leaves if not (owned and _is_parameter(leaf)))
+    return owned | {leaf.node for leaf in by_hand if _is_stepped(leaf)}
+
+
+def _is_parameter(leaf: Leaf) -> bool:
+    """Whether a leaf is a parameter of a module, whose first values are written into it."""
+    return bool(leaf.module) or isinstance(leaf.tensor(), torch.nn.Parameter)
+
+
+def _is_stepped(leaf: Leaf) -> bool:
+    """Whether a leaf has been changed in place."""
+    held = leaf.tensor()
+    return held is not None and bool(version(held))
+
+
 def _first_of(found: Carrier) -> list[str]:
     """Those of several old results that reach what is trained without the others, which are computed from them."""
     graph, every = found.case.graph, {each: made_in(found.case.graph, found.level.value(each)) for each in found.names}
@@ -455,6 +514,12 @@ def _into_loop(level: Level, loop: Place, name: str, made: Place | None) -> str:
     if made is None:
         return f"compute {name} inside the loop"
     lines = sorted({made.line, *_computed_along(level, made)})
+    head, every = (
+        names_read(statement_at(level.body, *loop.position)),
+        statements(level.body.node) if level.body else (),
+    )
+    if any(not head.isdisjoint(bound(each)) for each in every if each.lineno in lines):  # it goes through them
+        return f"compute {name} inside the loop at line {loop.line}, from what each iteration takes"
     which = f"line {lines[0]}, `{made.text}`," if len(lines) == 1 else f"lines {listed([*map(str, lines)])}"
     after, places = _after(level, lines, loop.line), lines_of(made.file, *lines)
     if any(not _is_data(level.value(each)) for statement in after for each in _bound(statement)):
@@ -514,7 +579,8 @@ def _is_data(value: object) -> bool:
 
 def _otherwise(case: Case, nodes: Sequence[int]) -> str:
     """What to do if it is computed once on purpose."""
-    if any(optimizer_steps(each) for each in case.failure.users):
+    by_hand = any(_is_stepped(leaf) and not _is_parameter(leaf) for leaf in case.graph.leaves)
+    if by_hand or any(optimizer_steps(each) for each in case.failure.users):
         return once_without_graph(case, nodes)
     call = f"{simple(case.receiver or 'loss')}.backward"
     return (

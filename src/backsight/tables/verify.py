@@ -8,12 +8,14 @@ import json
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import torch
 
 from backsight.source import function_at
+from backsight.source.body import dotted
 from backsight.tables.cases import Case, Input, cases
 from backsight.tables.printing import complain, show
 from backsight.tables.signature import NoCase, is_function
@@ -129,19 +131,58 @@ def _named(target: str) -> Iterator[tuple[str, Any, ModuleType | None]]:
         beside = module(place)
         yield path, found(target, EXAMPLE, beside), beside
         return
+    if _has_no_function(target):
+        raise TargetNotFound(
+            f"{target} defines no torch.autograd.Function, so it was not run. Name what to verify, as in {EXAMPLE}."
+            f"{_defined(_names_in(target))}"
+        )
     beside = module(target)
     functions = [each for each in vars(beside).values() if is_function(each) and each.__module__ == beside.__name__]
     if not functions:
         names = [name for name, each in vars(beside).items() if _is_defined_in(each, beside)]
-        defined = f" It defines {', '.join(names[:8])}." if names else ""
         raise TargetNotFound(
-            f"{target} defines no torch.autograd.Function. Name what to verify, as in {EXAMPLE}.{defined}"
+            f"{target} defines no torch.autograd.Function. Name what to verify, as in {EXAMPLE}.{_defined(names)}"
         )
     for each in functions:
         if lacking := unwritten(each):
             complain(f"{each.__qualname__} is skipped: it defines no {lacking}.")
         else:
             yield each.__qualname__, each, beside
+
+
+_PLAIN = frozenset({"Module", "Dataset", "IterableDataset", "Optimizer", "object", "NamedTuple", "Enum"})
+
+
+def _has_no_function(file: str) -> bool:
+    """Whether the text of a file shows that it defines no custom Function: to run it would run a training in vain.
+
+    A class whose base comes from elsewhere may be one, and so may what a call makes.
+    """
+    tree = _parsed(file)
+    if tree is None:
+        return False
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    derived = {(dotted(base) or "?").rpartition(".")[2] for each in classes for base in each.bases}
+    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
+    made = any(isinstance(call.func, ast.Name) and call.func.id in ("type", "exec") and call.args[1:] for call in calls)
+    return not made and derived <= {*_PLAIN, *(each.name for each in classes)}
+
+
+def _parsed(file: str) -> ast.Module | None:
+    try:
+        return ast.parse(Path(file).read_bytes()) if file.endswith(".py") else None
+    except (OSError, SyntaxError, ValueError):  # to be told where it is imported
+        return None
+
+
+def _names_in(file: str) -> list[str]:
+    tree = _parsed(file)
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return [node.name for node in tree.body if isinstance(node, kinds)] if tree is not None else []
+
+
+def _defined(names: Sequence[str]) -> str:
+    return f" It defines {', '.join(names[:8])}." if names else ""
 
 
 def _is_defined_in(value: Any, beside: ModuleType) -> bool:

@@ -1,5 +1,5 @@
 # code: BS207
-# variable: grad_centres
+# variable: Distances
 # cause: return grad_points
 # fix: return grad_points, grad_centres, None
 import torch

@@ -27,6 +27,7 @@ from backsight.source.body import (
 from backsight.source.edits import OR, Edit, on_line, put, write
 from backsight.source.imports import meaning
 from backsight.source.rewriting import rewritten, simple
+from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, method
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, maker_of
@@ -53,7 +54,10 @@ def held_as(failure: Failure, copied: str, tensor: torch.Tensor) -> str:
     """The path by which the object that is copied holds a tensor; empty if none is found."""
     level = failure.user
     names = search([tensor], frames=(level.frame,), limit=_NAMES).names[0] if copied and level is not None else ()
-    return next((each.path for each in names if each.path.startswith((f"{copied}.", f"{copied}["))), "")
+    named = (each.path for each in names if each.path.startswith((f"{copied}.", f"{copied}[")))
+    kept = results_kept(level, copied) if level is not None else []  # a search ends with the variables, if one holds it
+    entries = ((each.path, *entry) for each in kept for entry in _entries(level.value(each.path) if level else None))
+    return next(named, "") or next((f"{path}{at}" for path, at, value in entries if value is tensor), "")
 
 
 def argument(level: Level, function: str) -> str:
@@ -94,7 +98,7 @@ _DETACHED: dict[type, str] = {
 
 def results_kept(level: Level, copied: str) -> list[Kept]:
     """The results that what is copied keeps: itself, in its modules, or in the user's objects that it holds."""
-    held = level.value(copied) if copied else None
+    held = value_of(level, parsed(copied)) if copied else None
     queue: list[tuple[str, object]] = [(copied, held)] if held is not None else []
     modules = {id(each) for _, each in modules_in(held)} if is_module(held) else set()
     found, seen = list[Kept](), {id(held)}
@@ -232,8 +236,7 @@ if TYPE_CHECKING:
 def fix_of_copy(refused: Refused, plain: str) -> str:
     """Say how an attribute that a module keeps is dropped, or kept without its graph, and how a tensor is copied."""
     owner, _, attribute = refused.name.rpartition(".")
-    holder = refused.failure.user.value(owner) if owner and refused.failure.user else None
-    old = _reparametrized(holder) if is_module(holder) else ""
+    old = _reparametrized(_holder(refused, owner, attribute))
     new = _parametrized(refused.failure, old) if old else ""
     if old:
         return (
@@ -351,6 +354,15 @@ def _detached(stored: Place | None, attribute: str) -> str:
     return f"call detach() on the value assigned to {attribute}"
 
 
+def _holder(refused: Refused, owner: str, attribute: str) -> object:
+    """The object that keeps the tensor, by its name, or among the modules of what is copied: `net.layers[0]`."""
+    level = refused.failure.user
+    held = level.value(owner) if level is not None and owner else None
+    whole = value_of(level, parsed(refused.copied)) if level is not None and held is None and owner else None
+    inside = (each for _, each in modules_in(whole)) if is_module(whole) else ()
+    return next((each for each in inside if (namespace(each) or {}).get(attribute) is refused.tensor), held)
+
+
 def _reparametrized(module: object) -> str:
     """The old function of torch.nn.utils that computes a parameter of a module before each call: `weight_norm`."""
     old = {"WeightNorm": "weight_norm", "SpectralNorm": "spectral_norm"}
@@ -359,6 +371,12 @@ def _reparametrized(module: object) -> str:
 
 def _parametrized(failure: Failure, old: str) -> str:
     """The edits that call the new function of that name, wherever the program calls the old one."""
+    files = user_files(failure)
+    every = [(body, each) for body, each in statements_of(*files) if isinstance(each, ast.ImportFrom)]
+    brings = [(b, s) for b, s in every if isinstance(s, ast.ImportFrom) and [n.name for n in s.names] == [old]]
+    if brings and all(isinstance(call.func, ast.Name) for _, _, call in calls_of(*files) if callee(call)[1] == old):
+        new = f"from torch.nn.utils.parametrizations import {old}"
+        return "".join(str(write(body.place(each), new)) for body, each in brings)
     changes: dict[ast.stmt, tuple[Body, dict[ast.expr, str]]] = {}
     for body, statement, call in calls_of(*user_files(failure)):
         if meaning(call.func) in (f"torch.nn.utils.{old}", f"torch.nn.utils.{old}.{old}"):

@@ -239,23 +239,45 @@ def _moved_below(given: Given, statement: ast.stmt) -> str:
 def in_plain_container(given: Given) -> Finding | None:
     """The layers are in a plain list or dict, where the model does not see them."""
     for name, module in given.modules if not _have_parameters(given) else ():
-        for path, inner, attribute, held in _hidden(module):
-            first = next((each for each in _items(held) if _trains(each)), None)
-            layers, nested = is_module(first), any(type(each) in _CONTAINERS for each in _entries(held))
-            place = assigned_at(inner, attribute)
-            owner = f"{name}.{path}" if path else name
-            kind = "dict" if issubclass(type(held), dict) else class_name(type(held))
-            wanted = f"nn.{'Module' if layers else 'Parameter'}{'Dict' if kind == 'dict' else 'List'}"
-            what = counted(_number(held), "module" if layers else "tensor")
-            return explanation(
-                f"{owner}.{attribute} is a plain {kind}: {name}.parameters() does not see the {what} in it.",
-                (if_known(place, f"makes a plain {kind}."), given.asked),
-                f"Make it an {wanted}, and do the same for the containers inside it."
-                if nested
-                else f"Make it an {wanted}: {contained(attribute, place, wanted)}.",
-                source=place or given.failure.source,
-            )
+        found = {
+            (type(inner), attribute): (path, inner, attribute, held)
+            for path, inner, attribute, held in reversed([*_hidden(module)])
+        }
+        if not found:
+            continue
+        (path, inner, attribute, held), *others = reversed(found.values())
+        place = assigned_at(inner, attribute)
+        owner = f"{name}.{path}" if path else name
+        kind = "dict" if issubclass(type(held), dict) else class_name(type(held))
+        what = counted(_number(held), "module" if is_module(_first(held)) else "tensor")
+        also = [(f"self.{each[2]} of {class_name(type(each[1]))}", _registered(*each[1:])) for each in others]
+        return explanation(
+            f"{owner}.{attribute} is a plain {kind}: {name}.parameters() does not see the {what} in it.",
+            (
+                if_known(place, f"makes a plain {kind}."),
+                *(
+                    if_known(assigned_at(each[1], each[2]), "makes another, which hides modules too.")
+                    for each in others
+                ),
+                given.asked,
+            ),
+            " ".join([f"Make it {_registered(inner, attribute, held)}.", *(f"Make {w} {how}." for w, how in also)]),
+            source=place or given.failure.source,
+        )
     return None
+
+
+def _first(held: object) -> object:
+    return next((each for each in _items(held) if _trains(each)), None)
+
+
+def _registered(inner: torch.nn.Module, attribute: str, held: object) -> str:
+    """What a plain container should be, and the statement that makes it so."""
+    letters = "Dict" if issubclass(type(held), dict) else "List"
+    wanted = f"nn.{'Module' if is_module(_first(held)) else 'Parameter'}{letters}"
+    if any(type(each) in _CONTAINERS for each in _entries(held)):
+        return f"an {wanted}, and do the same for the containers inside it"
+    return f"an {wanted}: {contained(attribute, assigned_at(inner, attribute), wanted)}"
 
 
 def _above(given: Given, code: str) -> str:
@@ -434,10 +456,25 @@ def _names(module: torch.nn.Module) -> Iterator[str]:
 
 
 def _hidden(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module, str, object]]:
-    """The plain containers of a module, and of those inside it, that hold modules or parameters."""
+    """The plain containers that hide modules or parameters, in a module and in all that it holds."""
+    queue, seen = [("", module)], {id(module)}
+    for path, each in queue:  # grows as we go
+        for further, inner, attribute, held in _plain_containers(each):
+            if not _number(held):
+                continue
+            whole = ".".join(filter(None, (path, further)))
+            yield whole, inner, attribute, held
+            entries = held.items() if isinstance(held, dict) else enumerate(_entries(held))
+            for key, value in entries:
+                if is_module(value) and id(value) not in seen:
+                    seen.add(id(value))
+                    queue.append((f"{whole}.{attribute}[{key!r}]".removeprefix("."), value))
+
+
+def _plain_containers(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module, str, object]]:
     for path, inner in modules_in(module):
         for attribute, held in (namespace(inner) or {}).items():
-            if type(held) in _CONTAINERS and not attribute.startswith("_") and _number(held):
+            if type(held) in _CONTAINERS and not attribute.startswith("_"):
                 yield path, inner, attribute, held
 
 
@@ -455,10 +492,15 @@ def _number(held: object) -> int:
     return sum(_trains(each) for each in _items(held))
 
 
-def _trains(value: object) -> bool:
-    if is_module(value):
-        return bool(_parameters(value))
-    return needs_gradient(value) and is_leaf(value)
+def _trains(value: object, seen: frozenset[int] = frozenset()) -> bool:
+    """Whether it is a parameter or a module that has one, be it in a plain container of its own."""
+    if not is_module(value):
+        return needs_gradient(value) and is_leaf(value)
+    if _parameters(value):
+        return True
+    seen |= {id(value)}
+    held = (each for *_, every in _plain_containers(value) for each in _items(every))
+    return any(id(each) not in seen and _trains(each, seen) for each in held)
 
 
 def _goes_through(statement: ast.stmt, name: str) -> bool:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
 from backsight.diagnosis.errors.remedies.remedy import blocks_around
 from backsight.diagnosis.wording import listed
 from backsight.snapshot import survey
-from backsight.source import loop_facts, parsed
+from backsight.source import Place, assignments, loop_facts, parsed
 from backsight.source.bindings import target_names
 from backsight.source.body import callee, calls_in, dotted
 from backsight.source.edits import OR, instead, marks_of, on_line, put, write
@@ -62,6 +62,19 @@ class Flag:
         return f"{keeps}{'' if in_loop else self.instead(keeps)}"
 
     @property
+    def is_own(self) -> bool:
+        """Whether the function has computed a parameter anew, so that no caller holds the tensor."""
+        others = (held for each in self.failure.users if each is not self.level for held in each.variables.values())
+        return bool(assignments(self.level.body, self.text)) and not any(held is self.tensor for held in others)
+
+    @property
+    def carried(self) -> Place | None:
+        """The statement below in the loop that computes it, for the next pass."""
+        facts = loop_facts(self.level.body, self.level.line)
+        found = facts.carried.get(self.text) if facts is not None else None
+        return found[1] if found is not None and found[1].line > self.level.line else None
+
+    @property
     def statement(self) -> str:
         place = self.level.place
         return f"`{place.text}`" if place.text and len(place.text) <= 60 else "this statement"
@@ -77,16 +90,24 @@ def fix_of_flag(flag: Flag) -> str:
     if loop is not None:
         return _of_loop(flag, loop)
     code = flag.level.frame.f_code
-    if flag.text in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]:
+    is_parameter = flag.text in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    if is_parameter and not flag.is_own:
         return (
             f"Return {flag.new(flag.text)} from {code.co_name}(), and use that result: {flag.text} = "
             f"{flag.new(flag.text)} alone would leave {flag.name} as it is where {code.co_name}() is called."
         )
+    if is_parameter:
+        flag = replace(flag, name=flag.text)
     new = f"{flag.name} = " if isinstance(parsed(flag.name), ast.Name | ast.Attribute | ast.Subscript) else ""
     new += flag.new(flag.name)
     if flag.within:
         start = "To start a new graph from its values" if flag.wanted else "Detach it"
         return f"{start}: {on_line(flag.level.place, flag.within)}."
+    if flag.wanted and flag.carried is not None:
+        return (
+            f"Start each pass of the loop from its values alone: {new} instead of {flag.statement}{flag.instead(new)}. "
+            f"What line {flag.carried.line} computes is still attached to the graph of the previous pass."
+        )
     if flag.wanted:
         return (
             f"To start a new graph from its values: {new} instead of {flag.statement}{flag.instead(new)}. "

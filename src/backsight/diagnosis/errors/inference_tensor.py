@@ -6,6 +6,7 @@ import ast
 import os
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TypeGuard
 
 import torch
@@ -17,14 +18,15 @@ from backsight.diagnosis.wording import described, failing, if_known, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.source import parsed, read_at
-from backsight.source.body import callee, calls_in, dotted, expressions
-from backsight.source.edits import OR, on_line, put, sentence, write
+from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source.edits import OR, on_line, put, remove, sentence, unwrap, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
-from backsight.story.memory import is_tensor
-from backsight.story.modes import Block, headed, inference_block, inference_seen, without_inference
-from backsight.story.sections import called_by, section_of
+from backsight.story.memory import is_module, is_tensor
+from backsight.story.modes import Block, disabled_at, headed, inference_block, inference_seen, without_inference
+from backsight.story.sections import Section, called_by, followed, section_of
+from backsight.story.trained import Trained, trained
 from backsight.tape import tensors_in
 
 _SAYS = {
@@ -128,7 +130,43 @@ def _fix(failure: Failure, said: dict[str, str | None], name: str, tensor: objec
         where = f": put `{copies}` above line {level.line}{of}{put(copies, 'above', level.place)}"
         what = "a copy" if len(every) == 1 else "copies"
         copy = f" {OR}Or use {what} made outside that block{where}."
-    return f"{sentence(instead)}: autograd can use its tensors as constants.{copy}"
+    plain = f"{sentence(instead)}: autograd can use its tensors as constants.{copy}"
+    if block is None or not _computes_with_trained(failure, block):
+        return plain
+    lifted = f"remove line {block.place.line}"
+    if block.place.text.startswith("@"):
+        lifted += str(remove(block.place))
+    elif _ONLY.fullmatch(block.place.text):
+        lifted += f" and dedent the lines inside it{unwrap(block.place)}"
+    of = f" of {os.path.basename(block.place.file)}" if elsewhere else ""
+    return (
+        f"If the parameters that compute {name or 'it'} should be trained by this loss, {lifted}{of}. {OR}If it is a "
+        f"constant, {instead}: then nothing that computes it is trained by this loss."
+    )
+
+
+_ONLY = re.compile(r"with [\w.]+\((mode=)?(True)?\):")
+
+
+def _computes_with_trained(failure: Failure, block: Block) -> bool:
+    """Whether parameters of an optimizer compute what is made in a block or a function under inference mode."""
+    owned = trained(failure)
+    for level in failure.users if owned.owned is not None else ():
+        start = section_of(level)
+        for each in followed([replace(start, whole=True)]) if start is not None else ():
+            is_there = each.body.file == block.place.file
+            for statement in statements(each.body.node) if is_there else ():
+                off = disabled_at(each.body, statement.lineno, "inference")
+                is_inside = off is not None and off.place.line == block.place.line
+                if is_inside and any(_is_of_trained(each, owned, call) for call in calls_in(statement)):
+                    return True
+    return False
+
+
+def _is_of_trained(section: Section, owned: Trained, call: ast.Call) -> bool:
+    """Whether a call runs a trained module, or a method of one."""
+    name = dotted(call.func) or ""
+    return any(owned.carries(each) for each in map(section.value, (name, name.rpartition(".")[0])) if is_module(each))
 
 
 def _other_mode(block: Block | None) -> tuple[str, str]:

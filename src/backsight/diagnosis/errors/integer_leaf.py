@@ -6,7 +6,7 @@ import ast
 import itertools
 import re
 from collections.abc import Iterator
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 
@@ -15,11 +15,13 @@ from backsight.diagnosis.evidence.gradients import Held
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
+from backsight.findings.evidence import Fact
 from backsight.source import Body, parsed
 from backsight.source.bindings import target_names
-from backsight.source.body import callee, calls_in, expressions, is_compound, keyword, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, given_to, is_compound, keyword, statements
 from backsight.source.edits import OR, Edit, on_line, put, sentence, write
-from backsight.source.rewriting import rewritten, simple
+from backsight.source.imports import library
+from backsight.source.rewriting import rewritten, simple, without_request
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_module, is_tensor
@@ -43,8 +45,30 @@ def integer_leaf(failure: Failure, match: re.Match[str]) -> Finding:
         what, fix = f"{_target(level) or 'A tensor'} holds integers", _fix_of_call(level, made) if made else ""
     else:
         name = Held(failure, level, text, tensor).name if text else names_of(failure, [tensor])[0]
+        name = name or _given_to_parameter(level)
         what, fix = f"{name or 'A tensor'} holds integers ({dtype_name(tensor.dtype)})", _fix(level, text, name)
-    return explanation(f"{what}{only_floating}", (shown(level.place, does),), fix, source=failure.source)
+    lines: list[Fact] = [shown(level.place, does), *_numbers(level)]
+    return explanation(f"{what}{only_floating}", lines, fix, source=failure.source)
+
+
+def _given_to_parameter(level: Level) -> str:
+    """What a call of nn.Parameter is given."""
+    calls = (each for each in calls_in(level.statement) if callee(each)[1] == "Parameter")
+    given = next((one for each in calls for one in given_to(each)[:1]), None)
+    return level.body.text(given) if given is not None and level.body is not None else ""
+
+
+def _numbers(level: Level) -> Iterator[str]:
+    """The whole numbers that `torch.tensor(x)` makes integers of, by the name of the list."""
+    for call in calls_in(level.statement):
+        name = dotted(call.args[0]) if call.args and callee(call)[1] in ("tensor", "as_tensor") else None
+        held: Any = level.value(name) if name else None
+        if type(held) in (list, tuple) and held and all(type(each) is int for each in held):
+            many = f"{str([*held[:_MOST]])[:-1]}, ...]" if len(held) > _MOST else str([*held])
+            yield f"{name} has whole numbers alone, {many}, and a tensor of these holds integers."
+
+
+_MOST = 6
 
 
 def _asked(failure: Failure, level: Level) -> Iterator[tuple[str, torch.Tensor]]:
@@ -110,12 +134,14 @@ def _fix_of_call(level: Level, made: ast.Call) -> str:
 def _fix(level: Level, text: str, name: str) -> str:
     made = next((each for each in calls_in(level.statement) if callee(each)[1] == "Parameter"), None)
     if made is not None:
-        frozen, floating = f"nn.Parameter({text}, requires_grad=False)", f"nn.Parameter({simple(text)}.float())"
-        return (
-            f"If you do not train it, make it a buffer{_as_buffer(level, text)}, {OR}or {frozen}"
-            f"{_instead(level, made, frozen)}. {OR}To train it, convert it to floating point: {floating}"
-            f"{_instead(level, made, floating)}."
-        )
+        given = next(iter(given_to(made)), None)
+        text = text or _given_to_parameter(level) or "x"
+        frozen, floating = f"nn.Parameter({text}, requires_grad=False)", f"nn.Parameter({_floating(given, text)})"
+        to_train = f"convert it to floating point: {floating}{_instead(level, made, floating)}."
+        buffer = f"make it a buffer{_as_buffer(level, text)}, {OR}or {frozen}{_instead(level, made, frozen)}."
+        if isinstance(given, ast.Call) and callee(given)[1] in ("tensor", "Tensor", "as_tensor"):  # numbers by hand
+            return f"To train it, {to_train} {OR}If you do not train it, {buffer}"
+        return f"If you do not train it, {buffer} {OR}To train it, {to_train}"
     if name != text:  # one of several, which the statement goes through
         each, how = text or "parameter", _of_floating_point(level)
         how = on_line(level.place, how) if how else f"if {each}.is_floating_point(): {each}.requires_grad_()"
@@ -126,6 +152,15 @@ def _fix(level: Level, text: str, name: str) -> str:
         f"Convert it to floating point first: {new}{first}. If it holds indices, as of words, "
         "differentiate what an embedding looks up with them: call retain_grad() on that."
     )
+
+
+def _floating(given: ast.expr | None, text: str) -> str:
+    """What is given to a parameter as floating point: with a dtype where numbers are made a tensor."""
+    if isinstance(given, ast.Call) and callee(given)[1] in ("tensor", "as_tensor") and library(given.func) == "torch":
+        kept = [each for each in given.keywords if each.arg != "dtype"]
+        dtype = ast.keyword("dtype", ast.parse("torch.float32", mode="eval").body)
+        return ast.unparse(ast.Call(given.func, given.args, [dtype, *kept]))
+    return f"{simple(text)}.float()"
 
 
 def _as_buffer(level: Level, text: str) -> str:
@@ -181,17 +216,3 @@ def _hooked(body: Body, statement: ast.stmt, name: str, text: str) -> str:
         f"{text} holds indices, which have no gradient: differentiate what {name} looks up. {begin} `rows = []` and "
         f"`{hook}`; after backward(), read `rows[0].grad.norm(dim=-1)`{where}, and call hook.remove(){removing}."
     )
-
-
-def without_request(body: Body, statement: ast.stmt) -> str:
-    """A statement that makes a tensor, without asking for its gradient; empty for one that only asks."""
-    if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
-        return ""
-    for call in calls_in(statement):
-        kept = [each for each in call.keywords if each.arg != "requires_grad"]
-        if len(kept) < len(call.keywords):
-            return rewritten(body, statement, {call: ast.unparse(ast.Call(call.func, call.args, kept))})
-        receiver, method = callee(call)
-        if method == "requires_grad_" and receiver is not None:
-            return rewritten(body, statement, {call: body.text(receiver)})
-    return ""

@@ -20,7 +20,7 @@ def entries(found: Written) -> str:
 
     An entry that a product has saved must not change: a list takes a new tensor for it, and a copy is copied first.
     """
-    loop, name = _loop(found), found.name
+    loop, name = carrying(found), found.name
     if loop is None or not isinstance(found.statement, ast.Assign | ast.AugAssign):
         return ""
     reading = [each for each in _statements(found) if each.lineno >= loop.lineno and _reads(name, each)]
@@ -52,19 +52,28 @@ def instead_of(found: Written, name: str, new: Mapping[ast.stmt, str]) -> str:
     """Statements with something else in place of what they call the leaf, as edits."""
     body, edits = found.level.body, list[Edit]()
     for each, text in new.items() if body is not None else ():
-        nodes = [node for node in expressions(each) if body is not None and body.text(node) == name]
+        nodes = [node for node in computed_with(each) if body is not None and body.text(node) == name]
         if body is not None:
             edits.append(write(body.place(each), rewritten(body, each, dict.fromkeys(nodes, text))))
     return "".join(map(str, edits))
 
 
-def _loop(found: Written) -> Loop | None:
-    """The outermost loop around the statement within one forward pass, in which the name stands for the same leaf."""
+def computed_with(statement: ast.stmt) -> list[ast.expr]:
+    """The expressions of a statement, but those whose gradient it reads: that is the leaf's."""
+    every = [*expressions(statement)]
+    asked = [each.value for each in every if isinstance(each, ast.Attribute) and each.attr == "grad"]
+    return [each for each in every if not any(each is one for one in asked)]
+
+
+def carrying(found: Written) -> Loop | None:
+    """The outermost loop around the statement within one forward pass, in which the name stands for the same leaf: one
+    turn goes on with what the turn before wrote."""
     line, own = found.level.line, {found.name, found.name.partition(".")[0]}
     for loop in (each for each in _statements(found) if isinstance(each, LOOPS) and covers(each, line)):
         inside = [each for each in _statements(found) if loop.lineno <= each.lineno <= (loop.end_lineno or 0)]
         trains = any(callee(call)[1] in ("backward", "step", "grad") for each in inside for call in calls_in(each))
-        if not trains and own.isdisjoint(name for each in inside for name in bound(each)):
+        anew = (name for each in inside if not isinstance(each, ast.AugAssign) for name in bound(each))
+        if not trains and own.isdisjoint(anew):
             return loop
     return None
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, TypeGuard
 
 import torch
 
-from backsight.diagnosis.errors.integer_leaf import without_request
-from backsight.diagnosis.errors.leaf_entries import entries, instead_of
+from backsight.diagnosis.errors.leaf_entries import carrying, computed_with, entries, instead_of
 from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.evidence.turns import covers
 from backsight.diagnosis.evidence.written import Written, written
@@ -19,13 +18,13 @@ from backsight.diagnosis.wording import a_kind, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.source import Place, assignments, only, read_at
-from backsight.source.bindings import bound, names_read, target_names, uses
-from backsight.source.body import LOOPS, callee, calls_in, dotted, expressions, is_shared, keyword, statements
+from backsight.source.bindings import bound, names_read, parameters_of, target_names, uses
+from backsight.source.body import LOOPS, Loop, callee, calls_in, dotted, expressions, is_shared, keyword, statements
 from backsight.source.changes import changed_memory, changed_names
 from backsight.source.edits import OR, lines_of, on_line, put, without_marks, wrap, write
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import out_of_place
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, without_request
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import made_in_place
@@ -351,6 +350,8 @@ def _computation(found: Written, others: Sequence[Place]) -> Case:
         copy = f"{new} = {name}.clone()"
         fix = f"Modify a copy: put {copy} before line {at.line}{put(copy, 'above', at)}, and use {new}"
         fix = entries(found) or f"{fix}{_below(found, reading)}{_used(found, new, reading)}."
+    elif (through := carrying(found)) is not None:
+        fix, stays = _summed(found, through, away), stays if body and name not in parameters_of(body.node) else ""
     elif name.isidentifier() and any(each.line > at.line for each in assignments(body, name)):
         fix, stays = f"Create a new tensor: {on_line(at, away)}.", ""  # the name is given another one below, too
     else:
@@ -367,6 +368,20 @@ def _computation(found: Written, others: Sequence[Place]) -> Case:
             fix = f"Create a new tensor: {on_line(at, value)}{f', and use {new}{used}' if used else ''}."
     does = f"modifies {name}{view} in place, as part of the computation."
     return Case(does, reason, f"{fix}{stays}", changes_all=False, covered=covered)
+
+
+def _summed(found: Written, loop: Loop, away: str) -> str:
+    """A new tensor that each turn of a loop goes on with: under the name of a parameter, which is the function's own,
+    else under one that is given the leaf above the loop."""
+    name, at, body = _called(found), found.level.place, found.level.body
+    if body is not None and name in parameters_of(body.node):
+        return f"Create a new tensor in each turn: {on_line(at, away)}."
+    new, above = f"new_{found.name.rpartition('.')[2]}", lines_of(at.file, loop.lineno)[0]
+    value = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.(])", new, away)
+    reading = [each for each in _statements_reading(found, loop.lineno + 1) if each.lineno != at.line]
+    used = f", and use {new}{_below(found, reading)}{_used(found, new, reading)}" if reading else ""
+    first = f"put {new} = {name} above line {loop.lineno}{put(f'{new} = {name}', 'above', above)}"
+    return f"Create a new tensor in each turn: {first}, {on_line(at, value)}{used}."
 
 
 def _is_lost(found: Written) -> bool:
@@ -402,13 +417,8 @@ def _statements_reading(found: Written, first: int) -> list[ast.stmt]:
     return [
         each
         for each in _statements(found)
-        if each.lineno >= first
-        and (any(use.name == name for use in uses(each)) or any(text(node) == name for node in _parts(each)))
+        if each.lineno >= first and any(text(node) == name for node in computed_with(each))
     ]
-
-
-def _parts(statement: ast.stmt) -> Iterator[ast.expr]:
-    return (each for each in expressions(statement) if isinstance(each, ast.Attribute | ast.Subscript))
 
 
 def _model_of(found: Written) -> str:

@@ -15,9 +15,9 @@ from backsight.diagnosis.evidence.gradients import gradient_read
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, if_known, shown
 from backsight.naming.plain import class_dict, class_name, namespace
-from backsight.source import Place, assignments, loop_facts, only, read_at
+from backsight.source import Body, Place, assignments, loop_facts, only, read_at
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
-from backsight.source.edits import OR, Edit, change, on_line, put, remove, write
+from backsight.source.edits import OR, Edit, change, on_line, on_line_with, put, remove, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of
@@ -176,6 +176,18 @@ def _converted(lost: Lost, made: Conversion | None) -> Finding:
             f"Skip it, because it trains nothing: {on_line(lost.level.place, skipped)}.",
             source=written,
         )
+    if made is not None and (taken := _misplaced(lost, made)) is not None:
+        body, statement, other, edit = taken
+        return explanation(
+            f"{lost.name} is {a_kind(lost.type)}: the tensor that {made.function}() returns is taken as {other}.",
+            (
+                shown(made.place, f"{made.does}."),
+                shown(body.place(statement), f"assigns that number to {lost.name}, and the tensor to {other}."),
+                asked,
+            ),
+            f"Take what {made.function}() returns in its order: {edit}. The other names may have to move, too.",
+            source=body.place(statement),
+        )
     return explanation(
         _title(lost, made),
         (shown(made.place, f"{made.does}.") if made else None, asked),
@@ -183,6 +195,30 @@ def _converted(lost: Lost, made: Conversion | None) -> Finding:
         source=made.place if made else lost.failure.source,
         exact=made is not None and made.sure,
     )
+
+
+def _misplaced(lost: Lost, made: Conversion) -> tuple[Body, ast.stmt, str, str] | None:
+    """The statement that takes a number and the only tensor of a function's results by each other's names, where
+    the function calls that tensor a loss, and not the number; the name of that tensor, and what to write."""
+    before = assignments(lost.level.body, lost.name, before=lost.level.line)
+    body, statement = read_at(before[-1] if before else None)
+    match statement:
+        case ast.Assign(targets=[ast.Tuple(elts=targets)], value=ast.Call()) if made.function:
+            own = [each for each in targets if dotted(each) == lost.name]
+        case _:
+            return None
+    others = [each for each in targets if is_tensor(value := value_of(lost.level, each)) and needs_gradient(value)]
+    if body is None or statement is None or len(own) != 1 or len(others) != 1:
+        return None
+    inner, at = made.section.body, targets.index(others[0])
+    given = [each.value for each in statements(inner.node) if isinstance(each, ast.Return)]
+    shown_as = [each.elts for each in given if isinstance(each, ast.Tuple) and len(each.elts) == len(targets)]
+    called = [(inner.text(each[targets.index(own[0])]), inner.text(each[at])) for each in shown_as]
+    if not called or any("loss" in number.lower() or "loss" not in tensor.lower() for number, tensor in called):
+        return None
+    other = body.text(others[0])
+    edit = on_line_with(body, statement, {own[0]: other, others[0]: lost.name})
+    return (body, statement, other, edit) if edit and dotted(others[0]) and "loss" not in other.lower() else None
 
 
 def _written_out(lost: Lost) -> Place | None:

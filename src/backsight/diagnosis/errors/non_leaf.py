@@ -18,11 +18,11 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, described, failing, if_known, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
-from backsight.source import Body, Place, assignments, backward_roots, only
+from backsight.source import Body, Place, assignments, backward_roots, only, statements_of
 from backsight.source.ancestry import ancestors
-from backsight.source.body import calls_in, dotted, expressions, functions, read_at, statements
-from backsight.source.edits import OR, on_line, put, sentence, without_marks
-from backsight.source.rewriting import rewritten
+from backsight.source.body import calls_in, dotted, expressions, functions, last_name, read_at, statements
+from backsight.source.edits import OR, on_line, on_line_with, put, sentence, without_marks
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
 from backsight.story.handed import handed
@@ -176,6 +176,8 @@ def _fix(failure: Failure, refused: list[Refused]) -> str:
             "without an optimizer: gradients from torch.autograd.grad(loss, ..., create_graph=True), then "
             "w - lr * g for each."
         )
+    if leaves and (alone := _part_alone(failure, refused)):
+        return alone
     if leaves:
         held = dict.fromkeys(apart(each.name)[0] for each in refused)
         what = (refused[0].name if len(refused) == 1 else listed([*held], MOST)) or "the rest"
@@ -190,6 +192,35 @@ def _fix(failure: Failure, refused: list[Refused]) -> str:
     elif refused and failure.user and failure.user.value(name) is refused[0].tensor:
         how += str(put(leaf, "above", failure.user.place))
     return f"Make it a leaf after the last computation: {how}, {OR}or nn.Parameter({name}.detach())."
+
+
+_PARTS = ("Slice", "Select", "Index", "IndexSelect", "Narrow", "Split")
+
+
+def _part_alone(failure: Failure, refused: list[Refused]) -> str:
+    """Make a leaf of a part that the program computes with elsewhere, too: to train the whole leaf trains more."""
+    one = refused[0]
+    body, statement = read_at(one.made)
+    known = len(refused) == 1 and one.graph.roots[0].op in _PARTS and isinstance(statement, ast.Assign)
+    if not known or body is None or one.made is None or not isinstance(statement, ast.Assign):
+        return ""
+    skipped = {(one.made.file, one.made.line), *((each.place.file, each.place.line) for each in failure.users)}
+    last = one.name.rpartition(".")[2]
+    if not any(
+        last_name(node) == last and isinstance(getattr(node, "ctx", None), ast.Load)
+        for inner, each in statements_of(*user_files(failure))
+        if (inner.file, each.lineno) not in skipped
+        for node in expressions(each)
+        if isinstance(node, ast.Name | ast.Attribute)
+    ):
+        return ""
+    new = f"{simple(body.text(statement.value))}.detach().clone().requires_grad_()"
+    line = on_line_with(body, statement, {statement.value: new})
+    whole = one.leaves[0]
+    return line and (
+        f"To train this part alone, make it a leaf of its own: {line}. {OR}To train all of {whole}, pass {whole} "
+        f"itself to the optimizer, and compute {one.name} from it in every step."
+    )
 
 
 # A weight that a parametrization computes: `layer.weight` of `orthogonal(layer)`.

@@ -14,6 +14,7 @@ from backsight.diagnosis.evidence.reentrant import Reentrant, reentrant_call
 from backsight.diagnosis.evidence.turns import covers
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, shown
+from backsight.findings.evidence import Fact
 from backsight.source import Place, backward_roots
 from backsight.source.body import LOOPS, Loop, callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.edits import lines_of, on_line, remove, wrap, write
@@ -47,7 +48,8 @@ def ready_twice(failure: Failure, match: re.Match[str]) -> Finding:
     call = reentrant_call(failure) if reentrant else None
     place = call.place if call is not None else None
     own = "runs its own backward pass each time it is called (use_reentrant=True)."
-    lines = [shown(place, own)] if place is not None else []
+    lines: list[Fact] = [shown(place, own)] if place is not None else []
+    lines += [call.passing] if call is not None and call.passing is not None else []
     lines += failing(failure, f"backpropagates through {name} more than once.")
     return explanation(
         f"DistributedDataParallel received the gradient of {name} twice in one backward pass; it averages each "
@@ -73,7 +75,7 @@ def _fix_of_checkpoint(call: Reentrant | None) -> str:
             "checkpoint() is called, or model.gradient_checkpointing_enable(gradient_checkpointing_kwargs="
             '{"use_reentrant": False}).'
         )
-    return f"Use a non-reentrant checkpoint, which stays in one backward pass: {on_line(call.place, call.mended)}."
+    return f"Use a non-reentrant checkpoint, which stays in one backward pass: {on_line(call.setting, call.mended)}."
 
 
 # Several backward passes over one forward pass of DistributedDataParallel, which counts on one.

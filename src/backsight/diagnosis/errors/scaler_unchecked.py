@@ -17,15 +17,16 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, listed, shown, sure_if
 from backsight.findings.evidence import Evidence, Fact
 from backsight.source import Body, Place, only, statements_of
-from backsight.source.bindings import assigned, targets
-from backsight.source.body import callee, dotted, is_shared
+from backsight.source.bindings import assigned, names_read, targets
+from backsight.source.body import LOOPS, callee, calls_in, dotted, is_shared, statements
 from backsight.source.edits import OR, instead, marks_of, move, on_line, repeat
 from backsight.source.freezing import freezing_of, freezings
+from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
 from backsight.story.fixes import removed
 from backsight.story.holders import found_around
-from backsight.story.memory import gradient_of, needs_gradient
+from backsight.story.memory import gradient_of, is_module, needs_gradient
 from backsight.tape import modules_in, parameters_in
 from backsight.tracing.steps import parameters
 
@@ -169,12 +170,53 @@ def frozen_in_optimizer(misused: Misused, trained: Sequence[str], title: str, as
     if (swap := exchanged(misused.failure, held)) is not None:
         evidence, fix = told(swap)
         return misused.told(title, swap.place, (*lines, *evidence, asked), fix)
+    left = _unheld(misused)
+    building = _built_early(misused, left) if left else None
+    if left and (building is not None or not trained):
+        names = listed(list(trained) or [each for each in names_of(misused.failure, left) if each], 4)
+        lines = [*lines[: len(frozen[:3])], f"{names}: what has gradients here, no optimizer holds."]
+        fix = f"{argument} needs what is to be trained: {argument}.add_param_group({{'params': [...]}}) of it."
+        if building is not None:
+            lines.append(shown(building[0], f"builds {argument} of what the model is then."))
+            fix = f"Build {argument} after all that it is to train is made: {building[1]}."
+        place = building[0] if building else misused.asked
+        return misused.told(title, place, (*lines, asked), fix, exact=building is not None)
     fix = f"If {held} should be trained, do not freeze it: call {held}.requires_grad_(True) before the forward pass."
     if trained:
         fix += f" If it should not, {argument} needs the parameters of what should."
     else:
         fix += f" While it is frozen, leave {misused.name}.step({argument}) out."
     return misused.told(title, only(frozen) or misused.asked, (*lines, asked), fix, exact=False)
+
+
+def _unheld(misused: Misused) -> list[torch.Tensor]:
+    """The parameters of the program's modules that have gradients and that no optimizer holds."""
+    frames = misused.failure.frames
+    every = [misused.parameters, *(parameters(each) for each, _ in found_around(frames, torch.optim.Optimizer))]
+    held = {id(one) for some in every for one in some}
+    modules = (module for module, _ in found_around(frames, torch.nn.Module))
+    left = {id(p): p for each in modules for p in parameters_in(each) if gradient_of(p) is not None}
+    return [each for one, each in left.items() if one not in held]
+
+
+def _built_early(misused: Misused, left: Sequence[torch.Tensor]) -> tuple[Place, str] | None:
+    """The statement that builds the optimizer of all that a module has then, and how to move it to where the module
+    has these as well: above the loop that trains, if nothing reads the optimizer before."""
+    built, here, level = only(_assigned(misused.failure, misused.argument)), misused.here, misused.failure.user
+    loops = [arm for arm, _ in here.spot.arms if isinstance(arm, LOOPS)] if here is not None else []
+    if built is None or here is None or level is None or not loops or built.body.node is not here.section.body.node:
+        return None
+    listing = (call for call in calls_in(built.statement) if callee(call)[1] == "parameters")
+    modules = [value_of(level, receiver) for call in listing if (receiver := callee(call)[0]) is not None]
+    own = {id(p) for each in modules if is_module(each) for p in parameters_in(each)}
+    first, last = built.statement.lineno, loops[0].lineno
+    between = [each for each in statements(built.body.node) if first < each.lineno < last]
+    read = any(misused.argument in names_read(each) for each in between)
+    if first > last or read or not all(id(each) in own for each in left):
+        return None
+    building, loop = built.body.place(built.statement), built.body.place(loops[0])
+    words = f"move line {first}, `{building.text}`, above the loop on line {last}"
+    return building, f"{words}{move(building, 'above', loop)}"
 
 
 def owner_of(misused: Misused) -> str:

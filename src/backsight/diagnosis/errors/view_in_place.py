@@ -241,6 +241,8 @@ def _fix(failure: Failure, found: Written, looped: str) -> str:
         if whole := _joined(found, _join(looped)):
             at = write(maker, whole) if maker else ""
             return f"Write `{whole}`{at} instead of the loop: assigning to {name} in it would not write into the whole."
+        if (away := out_of_place(body, level.line)) and _only_here(found, maker):
+            return f"Write {_anew(level, level.line, away)}: that creates a new tensor, and only this loop reads it."
         return (
             f"Compute new parts and join them with {_join(looped)}([...]), or modify the whole tensor before the loop. "
             f"Assigning to {name} does not write into it."
@@ -262,6 +264,31 @@ def _fix(failure: Failure, found: Written, looped: str) -> str:
     if body is None or not found.text:
         return "Modify a copy of it, created with .clone() just before."
     return _copied(found, body)
+
+
+def _only_here(found: Written, maker: Place | None) -> bool:
+    """Whether the loop reads the view below, and no other line reads what the loop takes it from."""
+    level, body = found.level, found.level.body
+    loop = statement_at(body, *maker.position) if maker is not None else None
+    if body is None or not isinstance(loop, ast.For) or storage_of(found.tensor) is None:
+        return False
+    inside, end = [], loop.end_lineno or loop.lineno
+    elsewhere = set[str]()
+    for each in statements(body.node):
+        read = {use.name for use in uses(each) if not use.binds}
+        if level.line < each.lineno <= end:
+            inside.append(found.name in read)
+        elif each.lineno > end:
+            elsewhere |= {name.partition(".")[0] for name in read}
+    taken = {use.name.partition(".")[0] for node in ast.walk(loop.iter) for use in uses(node) if not use.binds}
+    own = target_names(loop.target)
+    shares = {
+        name
+        for name, value in level.variables.items()
+        if name not in own and storage_of(found.tensor) in {storage_of(each) for each in tensors_in(value)}
+    }
+    lasting = {"self", *parameters_of(body.node)} & (taken | shares)
+    return any(inside) and not (taken | shares) & elsewhere and not lasting
 
 
 def _given_copy(found: Written) -> str:

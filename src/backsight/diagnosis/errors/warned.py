@@ -172,10 +172,11 @@ def frozen_inputs(failure: Failure, match: re.Match[str]) -> Finding:
     if method and name:
         what = f"The parameters that {name}.{method}() uses"
     verb = "get" if (what is many and len(trained) > 1) or (method and name) else "gets"
+    call = reentrant_call(failure)
     return explanation(
         f"{what} {verb} no gradient: with use_reentrant=True, checkpoint records nothing if no input requires grad.",
-        asked,
-        without_reentry(failure, reentrant_call(failure)) or _UNKNOWN,
+        (*asked, call.passing if call is not None else None),
+        without_reentry(failure, call) or _UNKNOWN,
         source=failure.source,
         exact=bool(trained),
     )

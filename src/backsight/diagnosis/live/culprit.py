@@ -6,7 +6,9 @@ import ast
 import math
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from types import ModuleType
 
@@ -19,14 +21,14 @@ from backsight.diagnosis.live.graphs import Held
 from backsight.diagnosis.live.leaks import Leak
 from backsight.diagnosis.program import loops_around
 from backsight.diagnosis.wording import counted, listed, shown, warning
-from backsight.findings.evidence import Certainty
+from backsight.findings.evidence import Certainty, Evidence
 from backsight.naming import requires_grad, search
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Place, backward_roots, loop_facts, parsed
 from backsight.source.bindings import bound, parameters_of
 from backsight.source.body import body_around, callee, calls_in, dotted, functions, statements
 from backsight.source.edits import OR
-from backsight.source.keeping import Keeping, keepings
+from backsight.source.keeping import Keeping, entry_sums, keepings
 from backsight.source.rewriting import simple
 from backsight.story.memory import shape_of
 from backsight.tape import no_torch_function, sequence_number
@@ -46,7 +48,7 @@ def keeping_in(held: Held) -> list[Keeping]:
     name = held.newest.names[0]
     own = body_around(name.file, name.line) if name.file and name.line else None
     base = _variable(name.path)
-    found = _stored(own, base) or _stored_elsewhere(base, name.file)
+    found = _of_entry(_stored(own, base) or _stored_elsewhere(base, name.file), name.path)
     return _alike(found, held) if len(found) > 1 else found
 
 
@@ -62,6 +64,24 @@ def carrying(first: int, last: int, file: str | None, line: int | None) -> list[
         facts = facts.enclosing
     attributes = (_stored_elsewhere(path, file) for path in paths if "." in path)
     return next((summing for found in attributes if (summing := [each for each in found if each.sums])), [])
+
+
+def _of_entry(found: list[Keeping], path: str) -> list[Keeping]:
+    """Return those that may store into this entry: `log["sim"].append(x)` does not fill `log['loss']`."""
+    return [each for each in found if _may_fill(each, path)] or found
+
+
+def _may_fill(keeping: Keeping, path: str) -> bool:
+    try:
+        within = [each for each in ast.walk(ast.parse(keeping.place.text)) if isinstance(each, ast.Subscript)]
+    except (SyntaxError, ValueError):  # shortened
+        return True
+    for each in within:
+        keys = ast.unparse(each).removeprefix(dotted(each.value) or "")
+        is_named = isinstance(each.slice, ast.Constant) and (dotted(each.value) or "").endswith(keeping.name)
+        if is_named and not path.removeprefix(_variable(path)).startswith(keys):
+            return False
+    return True
 
 
 def _alike(found: list[Keeping], held: Held) -> list[Keeping]:
@@ -86,7 +106,7 @@ def _variable(path: str) -> str:
 
 def _stored(body: Body | None, name: str) -> list[Keeping]:
     """Return the statements that keep something there which they do not cut off themselves."""
-    found = keepings(body, name) if name else ()
+    found = (*keepings(body, name), *entry_sums(body, name)) if name else ()
     return [each for each in found if not re.search(r"\.(item|detach|tolist|numpy)\(", each.value)]
 
 
@@ -128,23 +148,115 @@ LEAK = "BS111"
 _SHOWN = 3
 
 
-def told(leak: Leak) -> Finding:
-    """Return a leak as a finding. To be called while the program stands where it was seen."""
-    where = _carrying(leak.held) if leak.is_one_graph else keeping_in(leak.held)
+@dataclass(frozen=True)
+class Told:
+    """A leak as a finding. `sums` says that it is a sum for a log, `total += loss`, on which no backward runs."""
+
+    leak: Leak
+    finding: Finding
+    sums: bool
+
+    def begun_anew(self, step: int) -> Finding:
+        """Return the finding where the sum has begun anew since a step, as with each epoch."""
+        since = f"It has begun anew after step {step:,}, as with an epoch. Until then, all of those graphs stay alive."
+        return replace(self.finding, evidence=(*self.finding.evidence, Evidence(since)))
+
+
+def told(leaks: Iterable[Leak]) -> list[Told]:
+    """Return a finding for each statement that leaks, by its largest leak. To be called while the program stands where
+    they were seen."""
+    alike: defaultdict[tuple[str, str, tuple[Keeping, ...]], list[Leak]] = defaultdict(list)
+    for leak in leaks:
+        where = _carrying(leak.held) if leak.is_one_graph else keeping_in(leak.held)
+        path = leak.held.newest.names[0].path if leak.held.newest.names else ""
+        entry = "" if leak.is_one_graph and path.endswith("]") else path or leak.held.newest.op
+        alike[entry, _variable(path), tuple(where)].append(leak)
+    return [Told(same[0], _told(same, where), _is_for_a_log(where)) for (_, _, where), same in alike.items()]
+
+
+def _is_for_a_log(where: Sequence[Keeping]) -> bool:
+    return len(where) == 1 and where[0].sums and bool(where[0].value) and not _is_root(where[0])
+
+
+def _told(same: Sequence[Leak], where: Sequence[Keeping]) -> Finding:
+    """Return the finding of one statement; `same` are the leaks that it makes, as entries of one dict are."""
+    leak = same[0]
     certainty: Certainty | None = None if len(where) == 1 else "read"
+    title, growth = _title(leak), _growth(leak)
+    if len(same) > 1:
+        base = _variable(leak.held.newest.names[0].path)
+        title = f"{base} ({len(same)} entries) keeps the graph of every earlier step alive."
+        growth = f"{leak.held.name}{growth.removeprefix('It')}"
+    beside = _beside(leak) if leak.is_one_graph and len(where) == 1 else None
+    advice = fix(where, leak.held.newest.shape, _is_within(leak.held))
+    if beside is not None:
+        advice = f"{advice.removesuffix('.')}; and {fix([beside[1]], beside[2])}"
     return warning(
         LEAK,
-        _title(leak),
-        (_growth(leak), *(shown(keeping.place, does(keeping), certainty) for keeping in where[:_SHOWN])),
-        fix(where, leak.held.newest.shape, _is_within(leak.held)),
+        title,
+        (
+            growth,
+            *(shown(keeping.place, does(keeping), certainty) for keeping in where[:_SHOWN]),
+            *([shown(beside[1].place, f"{does(beside[1]).removesuffix('.')}, in {beside[0]}.")] if beside else []),
+        ),
+        advice,
         where[0].place if len(where) == 1 else None,
         exact=len(where) == 1,
     )
 
 
+def _beside(leak: Leak) -> tuple[str, Keeping, tuple[int, ...]] | None:
+    """Return the list beside an entry of a log that holds results of the same graph, what fills it, and the shape of
+    an entry: the graph is told by one holder only, and without that one, this list would still keep it alive.
+    """
+    held, lists = leak.held, defaultdict[str, list[tuple[int, tuple[int, ...]]]](list)
+    for path, _, shape, number in _results():
+        if re.search(r"\[\d+\]$", path) and held.first <= number <= held.newest.last:
+            lists[path.rpartition("[")[0]].append((number, shape))
+    name = held.newest.names[0] if held.newest.names else None
+    for path, results in lists.items():
+        spread = max(results)[0] - min(results)[0]
+        if (
+            name is None
+            or _variable(path) != _variable(name.path)
+            or len(results) < _FEW
+            or 2 * spread < held.newest.last - held.first
+        ):
+            continue
+        own = body_around(name.file, name.line) if name.file and name.line else None
+        base = _variable(path)
+        found = _of_entry(_stored(own, base) or _stored_elsewhere(base, name.file), path)
+        if len(found) == 1:
+            return path, found[0], results[0][1]
+    return None
+
+
+_FEW = 3
+"""Results of one graph from which on a list that holds them is no chance."""
+
+
 def _carrying(held: Held) -> list[Keeping]:
     name = held.newest.names[0] if held.newest.names else None
-    return carrying(held.first, held.newest.last, name.file, name.line) if name else []
+    if name is None:
+        return []
+    found = carrying(held.first, held.newest.last, name.file, name.line)
+    return found or (_carrying_entry(name.path, name.file, name.line) if name.path.endswith("]") else [])
+
+
+def _carrying_entry(path: str, file: str | None, line: int | None) -> list[Keeping]:
+    """Return the statement that computes an entry from itself: `ema[n] = 0.9 * ema[n] + 0.1 * p`."""
+    base = _variable(path)
+    own = body_around(file, line) if file and line else None
+    found = _of_entry(_stored(own, base) or _stored_elsewhere(base, file), path)
+    return [each for each in found if each.sums or _reads_itself(each)]
+
+
+def _reads_itself(keeping: Keeping) -> bool:
+    """Whether what a statement puts into a dict is computed from entries of it."""
+    node = parsed(keeping.value)
+    return node is not None and any(
+        isinstance(each, ast.Subscript) and (dotted(each.value) or "").endswith(keeping.name) for each in ast.walk(node)
+    )
 
 
 def _title(leak: Leak) -> str:
@@ -223,6 +335,7 @@ def fix(where: Sequence[Keeping], shape: Sequence[int], within: bool = False) ->
         what = "the number, with .item()" if scalar else "the values, with .detach()"
         where_called = f"where the function with line {keeping.place.line} is called"
         return f"Pass {what}, {where_called}: {keeping.value} may hold other things too."
+    scalar = scalar and not _reads_itself(keeping)  # an average of weights stays a tensor
     made = _cut(keeping.value, "item" if scalar else "detach")
     statement = keeping.with_value(made) if made else ""
     if not statement:

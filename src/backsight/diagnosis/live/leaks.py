@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -13,6 +14,9 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.live.census import works_elsewhere
 from backsight.diagnosis.live.graphs import Held, LiveGraphs, graphs
 from backsight.snapshot import groups
+
+if TYPE_CHECKING:
+    from backsight.diagnosis.live.culprit import Told
 
 LOOKS = (2, 4, 6, 8)
 """The steps of an optimizer after which is looked first; then each time that their number has doubled."""
@@ -88,6 +92,8 @@ class _Series:
     def __init__(self, optimizer: weakref.ref[torch.optim.Optimizer], before: int):
         self.optimizer, self._before = optimizer, before
         self.told: dict[Holder, Finding] = {}
+        self._sums: dict[Holder, Told] = {}
+        self._anew: dict[Holder, Finding] = {}
         self._steps = 0
         self._looks: list[Look] = []
 
@@ -104,7 +110,14 @@ class _Series:
             *self._looks,
             Look(self._before + self._steps, {each.newest.holder: each for each in live.held}),
         ][-_NEEDED:]
-        self.told = {leak.held.newest.holder: told(leak) for leak in grown(self._looks)}  # while its frames are there
+        found = told(grown(self._looks))  # while its frames are there
+        now = {each.leak.held.newest.holder: each for each in found}
+        held, before = self._looks[-1].held, self._looks[-2].step if len(self._looks) > 1 else 0
+        for holder, each in self._sums.items():
+            if holder not in now and holder in held and held[holder].first > each.leak.held.newest.last:
+                self._anew.setdefault(holder, each.begun_anew(before))
+        self._sums |= {holder: each for holder, each in now.items() if each.sums}
+        self.told = self._anew | {holder: each.finding for holder, each in now.items()}
 
 
 def grown(looks: Sequence[Look]) -> list[Leak]:

@@ -317,7 +317,12 @@ def reentrant(scene: Scene) -> Finding | None:
     where = shown(call.place, "computes it.") if call else f"{checkpointing(scene.failure)} checkpoints its layers."
     return explanation(
         scene.title("it went through a checkpoint whose inputs do not require grad"),
-        (where, _SILENT, *failing(scene.failure, "has nothing to backpropagate through.")),
+        (
+            where,
+            call.passing if call else None,
+            _SILENT,
+            *failing(scene.failure, "has nothing to backpropagate through."),
+        ),
         fix,
         source=call.place if call else scene.failure.source,
         exact=_is_seen(scene),

@@ -19,8 +19,8 @@ from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Body, calls_of, statements_of
 from backsight.source.bindings import targets
-from backsight.source.body import callee, calls_in, dotted, expressions, statements
-from backsight.source.edits import OR, on_line, put, remove, sentence, unwrap, wrap, write
+from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.edits import OR, on_line, on_line_with, put, remove, sentence, unwrap, wrap, write
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.cuts import CutOff, around, cuts, seen, unrecorded
@@ -179,6 +179,33 @@ def _target_of_another_shape(found: Refusal, match: Match) -> Remedy | None:
     if not line or target is None:
         return None
     return Remedy(f"Give {body.text(target)} the shape of the input: {on_line(body.place(statement), line)}.")
+
+
+@remedy(r"Mismatch in shape: grad_output\[0\] has a shape of torch\.Size\(\[([\d, ]*)\]\)")
+def _variable_as_gradient(found: Refusal, match: Match) -> Remedy | None:
+    """`out.backward(x)`: what is given is the gradient of the output, and no variable to differentiate by."""
+    body, statement, call = found.level.body, found.level.statement, found.expression
+    receiver, method = callee(call) if isinstance(call, ast.Call) else (None, "")
+    output = value_of(found.level, receiver)
+    if body is None or statement is None or receiver is None or method != "backward" or not is_tensor(output):
+        return None
+    if not isinstance(call, ast.Call) or len(call.args) > 1:
+        return None
+    given = call.args[0] if call.args else keyword(call, "gradient")
+    value = value_of(found.level, given)
+    if given is None or not is_tensor(value):
+        return None
+    text, name, has = body.text(given), body.text(receiver), needs_gradient(value)
+    why = f"The argument of backward() is the gradient of {name}, of its shape, and no variable to differentiate by"
+    then = f" {text}.grad then has the gradient with respect to {text}." if has and value.is_leaf else ""
+    if output.dim():
+        ones = f"torch.ones_like({name})"
+        line = on_line_with(body, statement, {given: ones}) if has else ""
+        summed = f": {line}, for the gradient of the sum of {name}" if line else f". Give it a tensor of {name}'s shape"
+        return Remedy(f"{why}{summed}.{then}")
+    rest = [f"{each.arg}={body.text(each.value)}" for each in call.keywords if each.arg != "gradient"]
+    line = on_line_with(body, statement, {call: f"{body.text(call.func)}({', '.join(rest)})"})
+    return Remedy(f"{why}. {name} is a scalar, which needs none: {line}.{then}")
 
 
 # Remedies for what is sent to another process, which gets values alone: a graph stays where it was recorded.

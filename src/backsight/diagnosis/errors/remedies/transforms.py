@@ -13,16 +13,17 @@ from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, so
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import listed, shaped, shown
-from backsight.source import Body, assignments, only, read_at
+from backsight.source import Body, assignments, calls_of, only, read_at
 from backsight.source.bindings import spots
 from backsight.source.body import body_around, callee, dotted, keyword, statements
 from backsight.source.definitions import definitions
-from backsight.source.edits import OR, Edit, alternatives, on_line, write
+from backsight.source.edits import OR, Edit, alternatives, on_line, put_at, write
 from backsight.source.imports import meaning
 from backsight.source.out_of_place import arguments
 from backsight.source.rewriting import rewritten, simple, with_flag
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
+from backsight.story.files import user_files
 from backsight.story.memory import is_tensor, shape_of
 
 _Shapes: TypeAlias = list[tuple[int, ...] | None]
@@ -41,6 +42,23 @@ def _checkpointed(found: Refusal, match: Match) -> Remedy | None:
     return Remedy(
         f"torch.func cannot differentiate through checkpoint(): {on_line(body.place(statement), line)} where "
         "torch.func transforms the model. To save memory instead, pass chunk_size to torch.func.vmap or jacrev."
+    )
+
+
+@remedy(r"compiled with non-empty donated buffers")
+def _donated(found: Refusal, match: Match) -> Remedy | None:
+    """A compiled graph reuses the memory of what it has saved, unless told not to, and is asked to keep it."""
+    calls = calls_of(*user_files(found.failure))
+    compiled = only((body, each) for body, each, call in calls if meaning(call.func) == "torch.compile")
+    if compiled is None:
+        return None
+    at = compiled[0].place(compiled[1])
+    new = "from torch._functorch import config as functorch; functorch.donated_buffer = False"
+    return Remedy(
+        f"Where a graph is kept for another backward, it must not reuse its buffers: {put_at(new, 'above', at)}. Where "
+        "no other backward follows, remove retain_graph=True and create_graph=True instead.",
+        (shown(at, "compiles it, so that the backward reuses the memory of saved tensors."),),
+        at,
     )
 
 
@@ -86,7 +104,7 @@ def _of_each(level: Level, call: ast.Call, outputs: ast.expr, given: ast.expr) -
     """Every gradient in the shape of its own output, where two lists are given: ones anew, others reshaped."""
     body, statement = level.body, level.statement
     sizes = [_shapes_in(level, each) for each in (outputs, given)]
-    if body is None or statement is None or min(map(len, sizes)) < 1 or len(sizes[0]) != len(sizes[1]):
+    if body is None or statement is None or not sizes[0]:
         return None
     name, text = dotted(given), body.text(outputs)
     above = [each for each in spots(body.node) if each.node.lineno < level.line]
@@ -94,6 +112,8 @@ def _of_each(level: Level, call: ast.Call, outputs: ast.expr, given: ast.expr) -
     made = filled[-1].node if filled else statement
     value = made.value if isinstance(made, ast.Assign) else given
     ones = _all_ones(value)
+    if len(sizes[0]) != len(sizes[1]) and not ones:
+        return None
     read = {dotted(each) or "" for each in ast.walk(outputs) if isinstance(each, ast.expr)}
     late = any(any(definitions(each, of)) for each in above if each.node.lineno > made.lineno for of in read)
     if isinstance(outputs, ast.List | ast.Tuple) and isinstance(value, ast.List | ast.Tuple):
@@ -137,6 +157,10 @@ def _listed_anew(body: Body, outputs: list[ast.expr], given: list[ast.expr], due
 
 def _shapes_in(level: Level, node: ast.expr) -> _Shapes:
     """The shape of each tensor in a list, None for one that is made there; empty where there is no list."""
+    match node:
+        case ast.BinOp(left, ast.Add(), right):
+            parts = [_shapes_in(level, each) for each in (left, right)]
+            return [*parts[0], *parts[1]] if all(parts) else []
     written = node.elts if isinstance(node, ast.List | ast.Tuple) else None
     held: Any = value_of(level, node) if written is None else [value_of(level, each) for each in written]
     return [shape_of(each) for each in held] if type(held) in (list, tuple) else []
@@ -175,6 +199,8 @@ def _in_shape(
         return None
     text = level.body.text(like)
     must = f"The {what} must have the shape of {text}"
+    if any(_is_list(level, each) for each in (like, given)):  # no shape of its own
+        return None
     here = _made(level, given)
     if here and (factory := _like(here[1], text)):
         line = rewritten(level.body, here[0], {here[1]: factory})
@@ -183,10 +209,18 @@ def _in_shape(
     due, got = sizes if len(sizes) == 2 else [shape_of(value_of(level, each)) for each in (like, given)]
     same = due is not None and got is not None and math.prod(due) == math.prod(got)
     if same or _broadcasts(got, due):
-        new = f"{simple(level.body.text(given))}.{f'reshape({text}.shape)' if same else f'expand_as({text})'}"
+        shaping = f"reshape({simple(text)}.shape)" if same else f"expand_as({text})"
+        new = f"{simple(level.body.text(given))}.{shaping}"
         line = rewritten(level.body, level.statement, {given: new})
         return Remedy(f"{must}: {on_line(level.place, line)}.") if line else None
     return Remedy(f"{must}: {shaped(due)}.") if due else None
+
+
+def _is_list(level: Level, node: ast.expr) -> bool:
+    """Whether an expression is a list of tensors, as its text or its value shows: `[a] + rest`."""
+    inside = [node.left, node.right] if isinstance(node, ast.BinOp) else [node]
+    kinds = ast.List | ast.Tuple | ast.ListComp
+    return any(isinstance(each, kinds) or type(value_of(level, each)) in (list, tuple) for each in inside)
 
 
 def _element(node: ast.expr | None, index: int) -> ast.expr | None:

@@ -14,7 +14,13 @@ from backsight.diagnosis.errors.unused_input.allowed import allowed
 from backsight.diagnosis.errors.unused_input.anew import made_anew
 from backsight.diagnosis.errors.unused_input.beside import made_beside
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
-from backsight.diagnosis.errors.unused_input.copies import another_model, ignored, of_copies, rebound_in_loop
+from backsight.diagnosis.errors.unused_input.copies import (
+    another_model,
+    ignored,
+    of_a_deepcopy,
+    of_copies,
+    rebound_in_loop,
+)
 from backsight.diagnosis.errors.unused_input.late import (
     computed_before_loop,
     enabled_late,
@@ -231,6 +237,7 @@ CLUES: tuple[Callable[[Unused], Finding | None], ...] = (
     is_linear,
     enabled_late,
     ignored,
+    of_a_deepcopy,
     another_model,
     copied,
     entry_enabled_late,

@@ -15,13 +15,14 @@ from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.unused_input.case import Unused, computed, is_in
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, listed, shown
-from backsight.source import Body, Place, assignments, loop_facts, statement_at
+from backsight.source import Body, Place, assignments, calls_of, loop_facts, only, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, target_names, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
 from backsight.source.edits import on_line, sentence, without_marks
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Level
+from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, shape_of
 from backsight.story.sections import Section, called_by, section_of, sections
 from backsight.tape import parameters_in, tensors_in
@@ -190,6 +191,46 @@ def _ignoring(here: Section, name: str) -> Iterator[tuple[Section, Place, Sectio
                         yield section, place, inner, parameter
                     elif (inner.body.node, parameter) not in {(each.body.node, known) for each, known in queue}:
                         queue.append((inner, parameter))
+
+
+def of_a_deepcopy(case: Unused) -> Finding | None:
+    """The output is computed with a deepcopy of the model, which has leaves of its own and was trained since."""
+    level, call = case.failure.user, gradient_call(case.failure.user)
+    asked = [shape_of(each) for each in case.failure.inputs]
+    if level is None or len(case.tensors) < len(asked) or (made := _deepcopied(case)) is None:
+        return None
+    held = ((name, value) for name, value in level.variables.items() if is_module(value))
+    of_graph = [(name, copy) for name, copy in held if any(is_in(case.graph, each) for each in parameters_in(copy))]
+    name, copy = only(of_graph) or ("", None)
+    if copy is None or _shapes(copy) != asked or any(not is_in(case.graph, each) for each in parameters_in(copy)):
+        return None
+    line = call.of_inputs(f"list({name}.parameters())") if call is not None else ""
+    how = on_line(level.place, line) if line else f"ask for the gradients of list({name}.parameters())"
+    return explanation(
+        f"{case.output} does not depend on {listed(case.names, 2)}: it is computed with {name}, a deepcopy.",
+        (shown(made, "copies the values into new leaves, without a graph.", "read"), *computed(case), case.asked),
+        f"Take the gradients of {name}, which have the same order and shapes: {how}. Given to the parameters of the "
+        "original, they are its gradients to first order. To differentiate through the training of the copy as well, "
+        "make no deepcopy: compute its weights with create_graph=True, and call torch.func.functional_call with them. "
+        f"{_HIDES}",
+        source=level.place,
+    )
+
+
+_HIDES = "allow_unused=True would only return None."
+
+
+def _deepcopied(case: Unused) -> Place | None:
+    """The one statement of the program that may have made a deepcopy of the module which has the inputs."""
+    found = []
+    for body, statement, call in calls_of(*user_files(case.failure)):
+        if callee(call)[1] != "deepcopy" or len(call.args) != 1:
+            continue
+        held = [each.value(body.text(call.args[0])) for each in case.failure.users]
+        modules = [each for each in held if is_module(each)]
+        if not modules or any({id(each) for each in case.tensors} <= _ids(each) for each in modules):
+            found.append(body.place(statement))
+    return only(found)
 
 
 def another_model(case: Unused) -> Finding | None:
