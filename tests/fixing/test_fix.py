@@ -248,7 +248,8 @@ def test_a_run_whose_time_is_over_is_ended_with_what_it_has_started(
     (folder / "train.py").write_text(
         "import subprocess, sys, time\n"
         "begun = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        "try:\n    print(begun.pid, file=open('begun', 'w'), flush=True)\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    open('ended', 'w').close()\n",
+        "try:\n    print(begun.pid, file=open('begun', 'w'), flush=True)\n    time.sleep(600)\n"
+        "except KeyboardInterrupt:\n    open('ended', 'w').close()\n",
         encoding="utf-8",
     )
     process = subprocess.Popen([sys.executable, "-m", "backsight", "run", "train.py"], **trials._apart())
