@@ -158,7 +158,7 @@ def test_what_else_works_is_told_and_can_be_asked_for(
     assert fix(["train.py"]) == 0
     told = capsys.readouterr()
     assert "+one\n" in told.out and "two" not in told.out
-    assert "train.py:1: write `two`\nTo see it as a diff: backsight fix --way 2 train.py" in told.err
+    assert "train.py:1: write `two`\n\nTo see it as a diff: backsight fix --way 2 train.py" in told.err
     assert fix(["train.py"], way=2) == 0
     told = capsys.readouterr()
     assert "+two\n" in told.out and "backsight fix --write --way 2 train.py" in told.err
@@ -248,8 +248,8 @@ def test_a_run_whose_time_is_over_is_ended_with_what_it_has_started(
     (folder / "train.py").write_text(
         "import subprocess, sys, time\n"
         "begun = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
-        "print(begun.pid, file=open('begun', 'w'), flush=True)\n"
-        "try:\n    time.sleep(600)\nexcept KeyboardInterrupt:\n    open('ended', 'w').close()\n",
+        "try:\n    print(begun.pid, file=open('begun', 'w'), flush=True)\n    time.sleep(600)\n"
+        "except KeyboardInterrupt:\n    open('ended', 'w').close()\n",
         encoding="utf-8",
     )
     process = subprocess.Popen([sys.executable, "-m", "backsight", "run", "train.py"], **trials._apart())

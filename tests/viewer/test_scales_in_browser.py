@@ -205,6 +205,7 @@ def test_numbers_of_findings_are_written_as_in_charts(look):
     told = {"code": "BS301", "severity": "note", "title": "From -1.085e+04 to -0.5.", "exact": True, "source": None}
     told |= {
         "evidence": ["Its input is negative (-85.72 to -0.07789), as `f(-1)` or sum(-1)."],
+        "statements": [None],
         "fix": "Use `backsight run`, eps=1e-05 or dim=-1.",
         "lines": [],
         "tensors": [],

@@ -118,7 +118,7 @@ def _tell_others(ways: Sequence[Tried], words: Sequence[str]) -> None:
         say("", f"{'Or' if n == 2 else 'Or else'}, which may mean something else{differs}:")
         for each in way.chain:
             say(*(f"  {in_words(edit)}" for edit in each.edits))
-        say(f"To see it as a diff: {shlex.join(['backsight', 'fix', '--way', str(n), *words])}")
+        say("", f"To see it as a diff: {shlex.join(['backsight', 'fix', '--way', str(n), *words])}")
 
 
 def _came_of(tried: Tried) -> str:

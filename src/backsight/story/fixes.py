@@ -122,7 +122,7 @@ def _as_it_was(
     name = changed.outer or changed.name
     if changed.module:
         return without_working_in_place(subject, changed.module, changed.path)
-    if whole and whole != name:
+    if whole:
         known = changed.scene is not None and subject.is_held_by(changed.scene.section.value(whole))
         copied = f"put {whole} = {whole}.clone()" if known else "create it with .clone()"
         taken = _taken(changed) if known else None

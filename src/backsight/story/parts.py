@@ -6,10 +6,10 @@ import ast
 import copy
 from collections.abc import Iterator, Sequence
 
-from backsight.source import LoopFacts, assignments, loop_facts, parsed, statement_at
+from backsight.source import LoopFacts, loop_facts, parsed, statement_at
 from backsight.source.bindings import arms_of, uses
 from backsight.source.body import Body, callee, dotted, expressions, statements
-from backsight.source.edits import put, put_at, write
+from backsight.source.edits import put, write
 from backsight.source.rewriting import rewritten
 from backsight.text import listed
 
@@ -73,16 +73,6 @@ def _read_in(body: Body, later: Sequence[ast.stmt], facts: LoopFacts, name: str)
     return any(each.lineno <= last and use.name == name for each in later for use in uses(each))
 
 
-def _read_whole(body: Body, statement: ast.stmt, inside: Sequence[ast.stmt], facts: LoopFacts, name: str) -> bool:
-    """Whether the loop reads a variable of its function as a whole, which holds something before the loop."""
-    loop = statement_at(body, *facts.loop.position)
-    last = (loop.end_lineno if loop else None) or 0
-    here = [node for each in inside if each.lineno <= last for node in expressions(each)]
-    parts = {id(node.value) for node in here if isinstance(node, ast.Subscript)}
-    read = any(isinstance(node, ast.Name) and node.id == name and id(node) not in parts for node in here)
-    return read and bool(assignments(body, name, before=statement.lineno))
-
-
 def in_a_list(body: Body, statement: ast.stmt, name: str) -> str:
     """The parts in a list, which the loop may read: where it does, with each of the statements to change."""
     assert isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript)
@@ -100,9 +90,6 @@ def in_a_list(body: Body, statement: ast.stmt, name: str) -> str:
         return f"Collect the parts in a list and join them after the loop: {joined}."
     index, value = body.text(statement.targets[0].slice), body.text(statement.value)
     later = [each for each in inside if each.lineno > statement.lineno]
-    if _read_whole(body, statement, inside, facts, name):
-        copied = put_at(f"{name} = {name}.clone()", "above", body.place(statement))
-        return f"The loop reads all of {name} too: fill a copy, so that each earlier {name} stays as it was: {copied}."
     if {*read} == {f"{name}[{index}]"} and "…" not in value and not _read_in(body, later, facts, name):
         parts = f"{name.rpartition('.')[2]}_parts"  # each pass reads only what it replaces: that may stay as it is
         joined = f"{name} = torch.stack({parts}{dim})"

@@ -1,4 +1,5 @@
 # code: BS200
+# variable: energy.backward(positions)
 # cause: energy.backward(positions)
 # fix: energy.backward()
 import torch

@@ -151,8 +151,7 @@ def _of_two_dtypes(found: Refusal, match: Match) -> Remedy | None:
     nodes = [node for node in expressions(statement) if text and dotted(node) == text]
     new = rewritten(body, statement, {nodes[0]: f"{text}.to({to})"}) if body and statement and len(nodes) == 1 else ""
     how = on_line(place, new) if new and place else f"{text or name}.to({to})"
-    odd = given.other if text or name else _odd_behind(found, given) or given.other
-    above = _cast_above(found, [odd], given.kept.dtype) if not text else None
+    above = _cast_above(found, [given.other], given.kept.dtype) if not text else None
     if above is not None:
         return Remedy(
             f"The backward of this operation needs one dtype. {above.fix}", (*took, *above.evidence), above.place
@@ -169,17 +168,6 @@ def _of_two_dtypes(found: Refusal, match: Match) -> Remedy | None:
         (*took, *_origin(found, text or name, given.other), *(kept_in.evidence if kept_in is not None else ())),
         place,
     )
-
-
-def _odd_behind(found: Refusal, given: _Given) -> torch.Tensor | None:
-    """The one tensor without a graph, of the dtype that an intermediate one has, which the loss is computed from."""
-    for level in found.failure.users:
-        behind = ancestors(level.body, level.receiver, level.line) if level.receiver else {}
-        every = {id(value): value for each in behind if is_tensor(value := level.value(each))}
-        alike = [each for each in every.values() if each.dtype == given.other.dtype and not needs_gradient(each)]
-        if len(alike) == 1 and alike[0].dtype != given.kept.dtype:
-            return alike[0]
-    return None
 
 
 def _kept_in(found: Refusal, name: str, tensor: torch.Tensor) -> Remedy | None:

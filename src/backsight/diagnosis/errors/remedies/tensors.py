@@ -193,7 +193,7 @@ def _variable_as_gradient(found: Refusal, match: Match) -> Remedy | None:
         return None
     given = call.args[0] if call.args else keyword(call, "gradient")
     value = value_of(found.level, given)
-    if given is None or not is_tensor(value):
+    if given is None or not is_tensor(value) or (output.dim() and not needs_gradient(value)):
         return None
     text, name, has = body.text(given), body.text(receiver), needs_gradient(value)
     why = f"The argument of backward() is the gradient of {name}, of its shape, and no variable to differentiate by"
