@@ -178,9 +178,10 @@ def test_a_program_of_which_only_the_first_steps_were_watched_is_watched_again(
     assert fix(["train.py"]) == 0
     told = capsys.readouterr()
     assert "+good\n" in told.out and "BS201 at train.py:1: It fails.\n  Write good." in told.err
-    _faked(monkeypatch, script, start=start)
-    assert fix(["train.py"]) == 1
-    assert "this fix is in words" in capsys.readouterr().err
+    for again in (start, trials.Outcome(None, (), 9, "", 1.0)):
+        _faked(monkeypatch, script, start=start, start_closely=again)
+        assert fix(["train.py"]) == 1
+        assert "this fix is in words" in capsys.readouterr().err
 
 
 def test_an_error_after_the_watched_steps_is_known_as_such(folder: Path) -> None:

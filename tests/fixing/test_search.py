@@ -87,9 +87,11 @@ def test_a_change_that_was_not_needed_is_left_out(tmp_path: Path) -> None:
     start = ended(Fault("BS201", "error", "x", "train.py:1", "a = 1", "", (edits,), True))
     found = Search(run, 12, lambda tried, ended: None).from_(start)
     assert found is not None and found.texts == {str(file): "a = 1\nb = 1\nc = 2\n"} and len(ran) == 3
+    assert [each.edits for each in found.chain] == [(last,)]
     needed = Search(lambda texts: run(texts) if "a = 2" in texts[str(file)] else start, 12, lambda tried, ended: None)
     found = needed.from_(start)
     assert found is not None and found.texts == {str(file): "a = 2\nb = 1\nc = 2\n"}
+    assert [each.edits for each in found.chain] == [edits, (last,)]
 
 
 def test_the_next_error_is_mended_as_well(program: Program) -> None:

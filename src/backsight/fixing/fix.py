@@ -45,8 +45,9 @@ def fix(
     closely = first.unwatched and not _has_edits(first)
     if closely:
         say("", "backsight: only the first steps were watched; it runs again, and all of it is")
-        first = run(words, {}, patience, closely=True)
-        say(*(f"  {line}" for line in _seen_closely(first)))
+        seen = run(words, {}, patience, closely=True)
+        say(*(f"  {line}" for line in _seen_closely(seen)))
+        first = seen if _has_edits(seen) else first
     if not _has_edits(first):
         say("", f"backsight: {_nothing_to_try(first)}")
         return 1
@@ -105,7 +106,8 @@ def _tell(tried: Tried, ended: bool) -> None:
     if ended:
         say(f"{indent}  -> {_came_of(tried)}")
     elif tried.without:
-        say(f"{indent}the same, without what was tried before it")
+        gone = listed([in_words(edit) for edit in tried.without[-1].edits])
+        say(f"{indent}the same without: {gone}")
     else:
         say(*(f"{indent}{in_words(edit)}" for edit in tried.edits))
 

@@ -29,7 +29,7 @@ class Tried:
     of: the fault whose fix was tried last.
     edits: that fix.
     before: what that was tried upon.
-    without: how many of the changes that it was tried upon were left out in the end, as it does without them.
+    without: those of the changes that it was tried upon which are left out in the end.
     """
 
     texts: Mapping[str, str]
@@ -37,7 +37,7 @@ class Tried:
     of: Fault | None = None
     edits: Alternative = ()
     before: Tried | None = None
-    without: int = 0
+    without: tuple[Tried, ...] = ()
 
     @property
     def depth(self) -> int:
@@ -49,8 +49,9 @@ class Tried:
 
     @property
     def chain(self) -> list[Tried]:
-        """What this was tried upon, from the first change on, and this."""
-        return [] if self.before is None else [*self.before.chain, self]
+        """What this was tried upon, from the first change on, and this; without what is left out."""
+        before = self.before.chain if self.before is not None else []
+        return [each for each in before if each not in self.without] + ([self] if self.before is not None else [])
 
     @property
     def helped(self) -> bool:
@@ -127,7 +128,7 @@ class Search:
             texts = _without(each, way.texts, self.read)
             if texts is None or self.runs == self.most:
                 continue
-            less = self._run(replace(way, texts=texts, without=way.without + 1))
+            less = self._run(replace(way, texts=texts, without=(*way.without, each)))
             if less.is_clean and (less.outcome.trained or 0) >= (way.outcome.trained or 0):
                 way = less
         return way

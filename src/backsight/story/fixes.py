@@ -122,7 +122,7 @@ def _as_it_was(
     name = changed.outer or changed.name
     if changed.module:
         return without_working_in_place(subject, changed.module, changed.path)
-    if whole:
+    if whole and whole != name:
         known = changed.scene is not None and subject.is_held_by(changed.scene.section.value(whole))
         copied = f"put {whole} = {whole}.clone()" if known else "create it with .clone()"
         taken = _taken(changed) if known else None
@@ -286,7 +286,7 @@ def _written_anew(changed: Changed, subject: Subject) -> str | None:
 
 
 def _same_part(body: Body, statement: ast.stmt, name: str) -> str | None:
-    """Where each iteration writes into a state what it computes from it, `u[1:-1] = f(u)`: into a copy, the next."""
+    """Where each iteration writes into a state that it reads, `u[1:-1] = f(u)`: into a copy, the next state."""
     if not isinstance(statement, ast.Assign) or not reads(statement.value, name):
         return None
     written = [ast.unparse(each).replace(f"{name}[", "new[", 1) for each in statement.targets]

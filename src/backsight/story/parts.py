@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 
 from backsight.source import LoopFacts, loop_facts, parsed, statement_at
 from backsight.source.bindings import arms_of, uses
-from backsight.source.body import Body, callee, dotted, expressions, statements
+from backsight.source.body import Body, callee, dotted, expressions, is_stored, statements
 from backsight.source.edits import put, write
 from backsight.source.rewriting import rewritten
 from backsight.text import listed
 
 _RANGES = frozenset({"range", "trange"})
+_SIZES = frozenset({"shape", "size", "dim", "ndim", "numel", "dtype", "device", "new_zeros", "new_ones", "new_empty"})
 _HANDS_ON = frozenset({"tqdm", "track"})
 
 
@@ -27,11 +28,12 @@ def fills_in_order(body: Body, statement: ast.stmt, name: str) -> bool:
     """Whether a loop gives one entry after another its value: `x[:, t] = ...`, where t counts.
 
     Not so where a mask, a slice or a tensor of positions selects what is filled, where it is the same in each iteration
-    or filled in some of them only, and where each makes the tensor anew: a list of the values is another tensor then.
+    or filled in some of them only, where each makes the tensor anew, and where the loop reads all of it: a list of the
+    values is another tensor then.
     """
     facts = loop_facts(body, statement.lineno)
     target = statement.targets[0] if isinstance(statement, ast.Assign) else None
-    if facts is None or name in facts.assigned or not isinstance(target, ast.Subscript):
+    if facts is None or name in facts.assigned or not isinstance(target, ast.Subscript) or _is_read(body, facts, name):
         return False
     index = _part(target)
     others = [each for each in _indices(target) if each is not index]
@@ -46,6 +48,17 @@ def fills_in_order(body: Body, statement: ast.stmt, name: str) -> bool:
     arms = arms_of(body, statement)
     conditions = [arm for arm, _ in arms if isinstance(arm, ast.If | ast.Match) and arm.lineno > facts.loop.line]
     return ascends and not conditions and all(ast.unparse(each) == ":" for each in others)
+
+
+def _is_read(body: Body, facts: LoopFacts, name: str) -> bool:
+    """Whether a loop reads all of a tensor, and more than its size."""
+    loop = statement_at(body, *facts.loop.position)
+    last = (loop.end_lineno if loop is not None else None) or 0
+    inside = [each for each in statements(body.node) if facts.loop.line < each.lineno <= last]
+    every = [node for each in inside for node in expressions(each)]
+    parts = {id(each.value) for each in every if isinstance(each, ast.Subscript)}
+    sizes = {id(each.value) for each in every if isinstance(each, ast.Attribute) and each.attr in _SIZES}
+    return any(dotted(each) == name and id(each) not in parts | sizes and not is_stored(each) for each in every)
 
 
 def _counters(body: Body, facts: LoopFacts) -> Iterator[str]:

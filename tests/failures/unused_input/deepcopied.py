@@ -1,6 +1,7 @@
 # code: BS204
 # variable: fast
 # cause: grads = torch.autograd.grad(query, tuple(base.parameters()))
+# unsure: which statement made the copy is read from the text
 # fix: list(fast.parameters())
 import copy
 

@@ -13,7 +13,7 @@ from backsight.diagnosis.evidence.gradients import Made, Read, gradient_read, ma
 from backsight.diagnosis.evidence.reentrant import reentrant_call, without_reentry
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, failing, if_known, listed, shown, tensor_of
+from backsight.diagnosis.wording import counted, failing, if_known, shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.source import Place, read_at
@@ -128,7 +128,8 @@ def gradient_cycle(failure: Failure, match: re.Match[str]) -> Finding:
     if graph is not None:
         size = counted(len(graph) - len(graph.leaves), "operation")
         lines.append(f"That graph has {size}, plus those that compute the gradients.")
-    wanted = f"[{listed(names, 3).replace(' and ', ', ')}]" if 0 < len(names) <= _FEW else "list(model.parameters())"
+    in_modules = not names or any(leaf.module for leaf in graph.leaves) if graph else True
+    wanted = "list(model.parameters())" if in_modules and not 0 < len(names) <= _FEW else f"[{', '.join(names)}]"
     return explanation(
         f"{loss}.backward(create_graph=True) creates a reference cycle: each .grad keeps the graph that computed it.",
         tuple(lines),

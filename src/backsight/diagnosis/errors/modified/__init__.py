@@ -88,7 +88,7 @@ def _changed(subject: Subject, found: Sequence[Changed]) -> Finding | None:
     held = "" if subject.is_held_in_part and first.outer else subject.holder
     name = ((sure or subject.is_weight) and held) or first.outer or _described(subject)
     view = _is_view(subject, first)
-    through = f" through {first.name}, a view of it," if view else ""
+    through = f" through {first.name}, a view of it," if view and first.name != name else ""
     operation = _operation(subject)
     title = f"{_capital(name)} was modified in place{through} after {spoken(operation)} had saved it for backward."
     if first.path:

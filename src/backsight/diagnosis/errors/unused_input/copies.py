@@ -208,16 +208,14 @@ def of_a_deepcopy(case: Unused) -> Finding | None:
     how = on_line(level.place, line) if line else f"ask for the gradients of list({name}.parameters())"
     return explanation(
         f"{case.output} does not depend on {listed(case.names, 2)}: it is computed with {name}, a deepcopy.",
-        (shown(made, "copies the values into new leaves, without a graph."), *computed(case), case.asked),
+        (shown(made, "copies the values into new leaves, without a graph.", "read"), *computed(case), case.asked),
         f"Take the gradients of {name}, which have the same order and shapes: {how}. Given to the parameters of the "
         "original, they are its gradients to first order. To differentiate through the training of the copy as well, "
         "make no deepcopy: compute its weights with create_graph=True, and call torch.func.functional_call with them. "
-        f"{_HIDES}",
+        "allow_unused=True would only return None.",
         source=level.place,
+        exact=False,
     )
-
-
-_HIDES = "allow_unused=True would only return None."
 
 
 def _deepcopied(case: Unused) -> Place | None:
