@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -253,7 +254,11 @@ def test_a_run_whose_time_is_over_is_ended_with_what_it_has_started(
         "except KeyboardInterrupt:\n    open('ended', 'w').close()\n",
         encoding="utf-8",
     )
-    process = subprocess.Popen([sys.executable, "-m", "backsight", "run", "train.py"], **trials._apart())
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what runs beside it ignore it
+    try:
+        process = subprocess.Popen([sys.executable, "-m", "backsight", "run", "train.py"], **trials._apart())
+    finally:
+        signal.signal(signal.SIGINT, before)
     while not (folder / "begun").exists() or not (folder / "begun").read_text():
         time.sleep(0.05)
     assert trials._ended(process, 0.1) is None
