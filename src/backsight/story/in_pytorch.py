@@ -23,6 +23,8 @@ _RENAMED = {"array": "stack", "asarray": "stack", "concatenate": "cat", "append"
 _BACK = ("tensor", "as_tensor", "from_numpy", "FloatTensor", "Tensor")
 _SEVERAL = (ast.List, ast.ListComp, ast.GeneratorExp)
 _REDUCED = ("mean", "sum", "prod", "max", "amax", "min", "amin", "std", "var", "median")
+_OF_DIMS = ("roll", "flip")
+"""What calls its axes `dims` in PyTorch, by that name alone, and takes several."""
 _MOST = 6
 
 
@@ -185,7 +187,7 @@ class _InPyTorch(ast.NodeTransformer):
                 return ast.Subscript(along, ast.Constant(0), ast.Load())
             self.unknown.append(f"{ast.unparse(node.func)}()")
             return node
-        keywords = [ast.keyword("correction", each.value) if each.arg == "ddof" else each for each in node.keywords]
+        keywords = [_renamed(function, each) for each in node.keywords]
         if function in ("std", "var") and not any(each.arg == "correction" for each in keywords):
             keywords = [*keywords, ast.keyword("correction", ast.Constant(0))]  # torch has 1
         if function in ("max", "min") and (rest or keywords):  # torch.max of a dimension has the positions, too
@@ -203,6 +205,14 @@ class _InPyTorch(ast.NodeTransformer):
 
     def _is_several(self, node: ast.expr) -> bool:
         return isinstance(node, _SEVERAL) or (isinstance(node, ast.Name) and self.arrays.get(node.id) == "several")
+
+
+def _renamed(function: str, given: ast.keyword) -> ast.keyword:
+    """An argument of NumPy's under its other name in PyTorch, where it has one."""
+    if function in _OF_DIMS and given.arg == "axis":
+        several = isinstance(given.value, ast.Tuple | ast.List)
+        return ast.keyword("dims", given.value if several else ast.Tuple([given.value], ast.Load()))
+    return ast.keyword("correction", given.value) if given.arg == "ddof" else given
 
 
 def _is_of_numpy(node: ast.expr) -> bool:
