@@ -20,7 +20,6 @@ from backsight.tape import Models, NothingToCapture, no_jit_trace, no_torch_disp
 from backsight.tracing import current
 from backsight.tracing.steps import parameters
 
-
 _UNSEEN = (
     "This is what the graph shows. What was cut off from it (a sample, detach(), NumPy) also shows with `backsight run`, "
     'or within `backsight.watch(level="exact")`.'
