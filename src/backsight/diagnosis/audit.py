@@ -21,8 +21,8 @@ from backsight.tracing import current
 from backsight.tracing.steps import parameters
 
 _UNSEEN = (
-    "This is what the graph shows. What was cut off from it (a sample, detach(), NumPy) also shows with `backsight run`, "
-    'or within `backsight.watch(level="exact")`.'
+    "This is what the graph shows. What was cut off from it (a sample, detach(), NumPy) also shows with "
+    '`backsight run`, or within `backsight.watch(level="exact")`.'
 )
 
 

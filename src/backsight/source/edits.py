@@ -527,10 +527,12 @@ def _lacking(text: str) -> frozenset[str]:
 
 
 def _early(text: str) -> set[str]:
-    """The local names, and those of the module, of which the first line that has them reads them, as `loss of train`."""
+    """The local names, and those of the module, whose first line reads them, as `loss of train`."""
     found = set[str]()
     tree = ast.parse(text)
-    for scope in (tree, *(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))):
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    scopes: list[ast.Module | ast.FunctionDef] = [tree, *functions]
+    for scope in scopes:
         first = dict.fromkeys((*parameters_of(scope), *declared(scope)), True)
         bound = set[str]()
         for statement in statements(scope):

@@ -484,7 +484,7 @@ def _not_called(lost: Lost) -> Finding:
 
 
 def _calling(lost: Lost) -> str:
-    """The only statement that assigns it, with the parentheses; empty where several do, or it assigns something else."""
+    """The only statement that assigns it, with the parentheses; empty where several do, or it assigns another thing."""
     body, statement = read_at(only(assignments(lost.level.body, lost.name, lost.level.line)))
     value = statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
     if body is None or statement is None or not isinstance(value, ast.Attribute | ast.Name):
