@@ -143,8 +143,8 @@ def steps_seen(case: Case) -> tuple[str, ...]:
         return ()
     if case.earlier is not None and joint is not None:
         by = f"The backward at {case.earlier.line}" if case.earlier.line else "An earlier backward"
-        made = f", created at {joint.made}" if joint.made else ""
-        reaches = f"What was computed since reaches {them} through {joint.old.name}{made}."
+        through = f"what {joint.made} computed" if joint.made else joint.old.name
+        reaches = f"What was computed since reaches {them} through {through}."
         return (f"{by} already freed {many} of this graph. {reaches}",)
     names = listed([case.graph.nodes[i].name for i in case.joints], 3)
     return (
