@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.errors.second_backward.losses import keeping_graph
+from backsight.diagnosis.errors.second_backward.repeated import keeping_graph
 from backsight.diagnosis.evidence.carried import how, kind_of, older
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, if_known, listed, operations_were, shown, unwatched
