@@ -114,7 +114,11 @@ def _nothing_recorded(found: Refusal, match: Match) -> Remedy | None:
     outside = ""
     if body is not None and statement is not None and node is not None:
         own = [body.text(each) for each in node.args[1:]]
-        own += [body.text(each) for each in node.keywords if each.arg is not None and each.arg not in _OF_CHECKPOINT]
+        own += [
+            f"{each.arg}={body.text(each.value)}"
+            for each in node.keywords
+            if each.arg and each.arg not in _OF_CHECKPOINT
+        ]
         outside = rewritten(body, statement, {node: f"{simple(body.text(node.args[0]))}({', '.join(own)})"})
     alone = f": `{outside}` on line {statement.lineno}" if outside and statement is not None else ""
     fix = (
@@ -152,9 +156,11 @@ def _cutting(body: Body) -> Iterator[tuple[Place, str, str]]:
             )
             return
         cut = [node for node in calls_in(statement) if callee(node)[1] == "detach" and not node.args]
-        parts = {node: body.text(receiver) for node in cut if (receiver := callee(node)[0]) is not None}
+        parts: dict[ast.expr, str] = {
+            node: body.text(receiver) for node in cut if (receiver := callee(node)[0]) is not None
+        }
         if parts and isinstance(statement, ast.Return):
-            new = rewritten(body, statement, dict(parts))
+            new = rewritten(body, statement, parts)
             yield place, "detaches what it returns.", sentence(on_line(place, new)) if new else "Remove the detach()"
 
 
