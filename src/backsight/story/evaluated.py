@@ -27,7 +27,7 @@ def value_of(level: Variables, node: ast.expr | None) -> object:
         return node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         number = node.operand.value
-        return -number if type(number) in (int, float) else None
+        return -number if isinstance(number, int) else None
     if isinstance(node, ast.Attribute):
         return follow(value_of(level, node.value), [node.attr])
     if isinstance(node, ast.Subscript):
