@@ -1,7 +1,7 @@
 # code: BS200
 # variable: Found dtype Double but expected Float
-# cause: for rows, ages in loader:
-# fix: ages = ages.float()
+# cause: for some, theirs in loader:
+# fix: theirs = theirs.float()
 import numpy as np
 import torch
 from torch import nn
@@ -25,8 +25,8 @@ loader = DataLoader(TensorDataset(rows / 40, ages), batch_size=12)
 net = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 1), nn.Flatten(0))
 criterion = Standardized(40.0, 9.0)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.05)
-for rows, ages in loader:
-    loss = criterion(net(rows), ages)
+for some, theirs in loader:
+    loss = criterion(net(some), theirs)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
