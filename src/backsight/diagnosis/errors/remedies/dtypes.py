@@ -99,7 +99,11 @@ def _cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
         if level.body is None or not any(name in bound_here for name in names):
             continue
         values = {name: level.value(name) for name in bound_here}
-        alike = [name for name, value in values.items() if is_tensor(value) and value.dtype == tensor.dtype]
+        alike = [
+            name
+            for name, value in values.items()
+            if is_tensor(value) and (value.dtype, value.numel()) == (tensor.dtype, tensor.numel())
+        ]
         if any(all(values[name] is not each for name in alike) for each in odd):
             continue
         line = f"{', '.join(alike)} = {', '.join(f'{name}.{cast}()' for name in alike)}"
@@ -176,7 +180,11 @@ def _behind(found: Refusal, tensor: torch.Tensor) -> list[torch.Tensor]:
     held = list[torch.Tensor]()
     for level in found.failure.users if not needs_gradient(tensor) else ():
         names = ancestors(level.body, level.receiver, level.line) if level.receiver else {}
-        every = [value for name in names if is_tensor(value := level.value(name)) and value.dtype == tensor.dtype]
+        every = [
+            value
+            for name in names
+            if is_tensor(value := level.value(name)) and (value.dtype, value.numel()) == (tensor.dtype, tensor.numel())
+        ]
         held += [each for each in every if not needs_gradient(each) and not any(each is other for other in held)]
     return held if len(held) == 1 else []
 
