@@ -1,6 +1,6 @@
 # code: BS224
 # variable: net.aux
-# cause: if self.training and self.calls > 1:
+# cause: out = out + self.aux(h)
 # fix: Step only an optimizer that has gradients
 import torch
 from torch import nn
