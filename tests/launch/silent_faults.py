@@ -46,6 +46,23 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  #!
 model = net(width=32)
 $loop 40
 """,
+    "BS115 an optimizer of the first network, which another one trains, for the second": """
+critic, actor, explorer = net(), net(), net()
+critic_opt = torch.optim.Adam(critic.parameters(), lr=0.01)
+actor_opt = torch.optim.Adam(actor.parameters(), lr=0.01)
+explorer_opt = torch.optim.Adam(actor.parameters(), lr=0.01)  #!
+for step in range(40):
+    x, y = batch()
+    critic_opt.zero_grad()
+    F.mse_loss(critic(x), y).backward()
+    critic_opt.step()
+    explorer_opt.zero_grad()
+    (-critic(x + explorer(x)).var()).backward()
+    explorer_opt.step()
+    actor_opt.zero_grad()
+    (-critic(x + actor(x)).mean()).backward()
+    actor_opt.step()
+""",
     "BS115 zeroed between backward and step, on one line, beside another optimizer": """
 model, other = net(), net()
 optimizer, second = torch.optim.SGD(model.parameters(), lr=0.01), torch.optim.SGD(other.parameters(), lr=0.01)
@@ -1980,6 +1997,92 @@ for step in range(150):
     agent.learn(*batch())
     if step % 30 == 29:
         agent.sync()
+""",
+    "BS144 a target that becomes the network in the first step, after it was loaded": """
+class Learner:
+    def __init__(self, online, target):
+        self.online, self.target = online, target
+        self.optimizer = torch.optim.Adam(self.online.parameters(), lr=0.01)
+
+    def sync(self):
+        self.target.load_state_dict(self.online.state_dict())
+        self.target = self.online  #!
+
+    def learn(self, x, y):
+        with torch.no_grad():
+            bound = y + 0.9 * self.target(x)
+        loss = F.mse_loss(self.online(x), bound)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+learner = Learner(net(), net())
+for step in range(80):
+    learner.learn(*batch())
+    if step % 20 == 0:
+        learner.sync()
+""",
+    "BS144 a teacher that becomes the student before the second step": """
+student, teacher = net(), net()
+optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    with torch.no_grad():
+        goal = teacher(x)
+    loss = F.mse_loss(student(x), y) + F.mse_loss(student(x.flip(0)), goal.flip(0))
+    $update
+    if step % 10 == 0:
+        teacher = student  #!
+""",
+    "BS171 a shared embedding whose checkpoint is assigned": """
+class Speller(nn.Module):
+    def __init__(self, letters=12, width=8):
+        super().__init__()
+        self.look_up = nn.Embedding(letters, width)
+        self.mix = nn.Linear(width, width)
+        self.score = nn.Linear(width, letters, bias=False)
+        self.share()
+
+    def share(self):
+        self.score.weight = self.look_up.weight
+
+    def forward(self, letters):
+        return self.score(torch.tanh(self.mix(self.look_up(letters))))
+
+saved = {name: value.clone() for name, value in Speller().state_dict().items()}
+model = Speller()
+model.load_state_dict(saved, assign=True)  #!
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    letters = torch.randint(0, 12, (16,))
+    loss = F.cross_entropy(model(letters), (letters + 1) % 12)
+    $update
+""",
+    "BS171 an autoencoder whose decoder is copied after it was tied": """
+import copy
+
+class Auto(nn.Module):
+    def __init__(self, width=6):
+        super().__init__()
+        self.encode, self.decode = nn.Linear(width, width), nn.Linear(width, width)
+        self.decode.weight = self.encode.weight
+
+    def forward(self, x):
+        return self.decode(torch.relu(self.encode(x)))
+
+class Trainer:
+    def __init__(self, net):
+        self.net = net
+        self.net.decode = copy.deepcopy(self.net.decode)  #!
+        self.opt = torch.optim.SGD(self.net.parameters(), lr=0.05)
+
+    def step(self, x):
+        loss = F.mse_loss(self.net(x), x)
+        $update self.opt
+
+trainer = Trainer(Auto())
+for step in range(20):
+    trainer.step(torch.randn(16, 6))
 """,
     "BS144 a target that gets the memory of the network": """
 import copy

@@ -1,6 +1,92 @@
 """Trainings in order, each the neighbour of one that is not: nothing may be said of them. `HEAD` stands before each."""
 
 HEALTHY = {
+    "a shared weight, tied again after a checkpoint was assigned": """
+class Tagger(nn.Module):
+    def __init__(self, tied=True):
+        super().__init__()
+        self.look_up, self.score = nn.Embedding(12, 8), nn.Linear(8, 12, bias=False)
+        if tied:
+            self.score.weight = self.look_up.weight
+
+    def forward(self, letters):
+        return self.score(torch.tanh(self.look_up(letters)))
+
+saved = {name: value.clone() for name, value in Tagger().state_dict().items()}
+model = Tagger()
+model.load_state_dict(saved, assign=True)
+model.score.weight = model.look_up.weight
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(8):
+    letters = torch.randint(0, 12, (16,))
+    loss = F.cross_entropy(model(letters), (letters + 1) % 12)
+    $update
+""",
+    "a shared weight whose layer is replaced for another task": """
+class Tagger(nn.Module):
+    def __init__(self, tied=True):
+        super().__init__()
+        self.look_up, self.score = nn.Embedding(12, 8), nn.Linear(8, 12, bias=False)
+        if tied:
+            self.score.weight = self.look_up.weight
+
+    def forward(self, letters):
+        return self.score(torch.tanh(self.look_up(letters)))
+
+model = Tagger()
+model.score = nn.Linear(8, 12, bias=False)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(8):
+    letters = torch.randint(0, 12, (16,))
+    loss = F.cross_entropy(model(letters), (letters + 1) % 12)
+    $update
+""",
+    "weights that are not tied, though they begin alike": """
+class Tagger(nn.Module):
+    def __init__(self, tied=True):
+        super().__init__()
+        self.look_up, self.score = nn.Embedding(12, 8), nn.Linear(8, 12, bias=False)
+        if tied:
+            self.score.weight = self.look_up.weight
+
+    def forward(self, letters):
+        return self.score(torch.tanh(self.look_up(letters)))
+
+model = Tagger(tied=False)
+model.score.load_state_dict({"weight": model.look_up.weight.detach().clone()})
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(8):
+    letters = torch.randint(0, 12, (16,))
+    loss = F.cross_entropy(model(letters), (letters + 1) % 12)
+    $update
+""",
+    "a network that is trained, then goes on as its own successor's teacher": """
+teacher, model = net(), net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for generation in range(3):
+    for step in range(12):
+        x, y = batch()
+        with torch.no_grad():
+            goal = teacher(x)
+        loss = F.mse_loss(model(x), 0.5 * (y + goal))
+        $update
+    teacher, model = model, net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+""",
+    "one loss for two optimizers that share an encoder": """
+encoder, head, other = net(4, 8), nn.Linear(8, 1), nn.Linear(8, 1)
+first = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=0.01)
+second = torch.optim.Adam(other.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    made = encoder(x)
+    first.zero_grad()
+    F.mse_loss(head(made), y).backward()
+    first.step()
+    second.zero_grad()
+    F.mse_loss(other(made.detach()), -y).backward()
+    second.step()
+""",
     "statistics of features and of samples, with as many of both": """
 encode, head = nn.Linear(4, 16), nn.Linear(16, 3)
 optimizer = torch.optim.Adam([*encode.parameters(), *head.parameters()], lr=0.001)

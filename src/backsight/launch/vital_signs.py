@@ -40,6 +40,7 @@ from backsight.launch.skipping import Skipping
 from backsight.launch.successors import Renewed, Successions
 from backsight.launch.turns import Turns
 from backsight.launch.twins import Twins
+from backsight.launch.tying import Tying
 from backsight.launch.unmoved import Unmoved
 from backsight.launch.views import Views
 from backsight.launch.wiped import Wiped
@@ -98,6 +99,7 @@ class VitalSigns:
             Loops(),
             Twins(),
             Sharing(),
+            Tying(),
             self.keeping,
             Wiped(),
             Passing(watch),
