@@ -2034,6 +2034,44 @@ for step in range(40):
     if step % 10 == 0:
         teacher = student  #!
 """,
+    "BS172 a layer that is frozen after some steps, whose zeros stay": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.95)
+for step in range(40):
+    x, y = batch()
+    if step == 10:
+        model[0].requires_grad_(False)  #!
+    optimizer.zero_grad(set_to_none=False)
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+""",
+    "BS172 parameters that a helper freezes, and weight decay shrinks": """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.body(x)))
+
+def hold(module):
+    for weight in module.parameters():
+        weight.requires_grad = False  #!
+
+def fit(model, optimizer, steps):
+    for _ in range(steps):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad(set_to_none=False)
+        loss.backward()
+        optimizer.step()
+
+model = Net()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
+fit(model, optimizer, 12)
+hold(model.body)
+fit(model, optimizer, 20)
+""",
     "BS171 a shared embedding whose checkpoint is assigned": """
 class Speller(nn.Module):
     def __init__(self, letters=12, width=8):
@@ -6333,6 +6371,40 @@ class Distiller:
 distiller = Distiller(net(outputs=3), net(outputs=3))
 for step in range(40):
     distiller.step(torch.randn(32, 4), torch.randn(16, 4), torch.randint(3, (16,)))
+""",
+    "BS121 a teacher that is compared with itself, after it was trained": """
+teacher, student = net(outputs=3, width=32), net(outputs=3)
+first = torch.optim.Adam(teacher.parameters(), lr=0.01)
+for step in range(20):
+    first.zero_grad()
+    F.cross_entropy(teacher(torch.randn(16, 4)), torch.randint(3, (16,))).backward()
+    first.step()
+
+optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
+
+def distill(x, y, weight=10.0):
+    with torch.no_grad():
+        wanted = teacher(x)
+    made = student(x)
+    soft = F.kl_div(F.log_softmax(wanted / 3, dim=1), F.softmax(wanted / 3, dim=1), reduction="batchmean")  #!
+    loss = F.cross_entropy(made, y) + weight * soft
+    $update
+
+for step in range(40):
+    distill(torch.randn(16, 4), torch.randint(3, (16,)))
+""",
+    "BS121 features that are compared with themselves, beside the task": """
+body, head, guide = net(4, 8), nn.Linear(8, 1), net(4, 8)
+optimizer = torch.optim.Adam([*body.parameters(), *head.parameters()], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    with torch.no_grad():
+        hint = guide(x)
+    features = body(x)
+    ours = F.normalize(hint, dim=1)  #!
+    theirs = F.normalize(hint, dim=1)
+    loss = F.mse_loss(head(features), y) + F.l1_loss(ours, theirs)
+    $update
 """,
     "BS121 an anchor that is compared with itself, while the projection is unused": """
 encoder, head = net(4, 8), nn.Linear(8, 1)

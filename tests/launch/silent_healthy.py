@@ -1,6 +1,49 @@
 """Trainings in order, each the neighbour of one that is not: nothing may be said of them. `HEAD` stands before each."""
 
 HEALTHY = {
+    "a layer that is frozen with its gradients taken away": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.95)
+for step in range(40):
+    x, y = batch()
+    if step == 10:
+        model[0].requires_grad_(False)
+        model[0].weight.grad = model[0].bias.grad = None
+    optimizer.zero_grad(set_to_none=False)
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+""",
+    "a critic that is frozen for the other loss when one optimizer steps for both": """
+maker, critic = net(4, 4), net()
+optimizer = torch.optim.SGD([*maker.parameters(), *critic.parameters()], lr=0.01, momentum=0.9)
+for step in range(24):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(critic(x + maker(x).detach()), y).backward()
+    critic.requires_grad_(False)
+    (0.1 * critic(x + maker(x)).square().mean()).backward()
+    optimizer.step()
+    critic.requires_grad_(True)
+""",
+    "a student of a teacher that was trained before, with a value of the last step in its loss": """
+teacher, student = net(outputs=3, width=32), net(outputs=3)
+first = torch.optim.Adam(teacher.parameters(), lr=0.01)
+for step in range(12):
+    first.zero_grad()
+    F.cross_entropy(teacher(torch.randn(16, 4)), torch.randint(3, (16,))).backward()
+    first.step()
+
+optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
+for step in range(12):
+    x, y = torch.randn(16, 4), torch.randint(3, (16,))
+    with torch.no_grad():
+        wanted = F.softmax(teacher(x) / 3, dim=1)
+        entropy = -(wanted * wanted.log()).sum(1).mean()
+    made = student(x)
+    soft = F.kl_div(F.log_softmax(made / 3, dim=1), wanted, reduction="batchmean")
+    loss = F.cross_entropy(made, y) + soft / entropy
+    $update
+""",
     "a shared weight, tied again after a checkpoint was assigned": """
 class Tagger(nn.Module):
     def __init__(self, tied=True):

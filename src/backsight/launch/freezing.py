@@ -9,9 +9,12 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis import Finding
+from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.modes import attribute_alone, left_frozen, thawed
+from backsight.diagnosis.still_moving import still_moving
 from backsight.launch.sign import Sign, Step
-from backsight.tape import Living, parameters_in
+from backsight.tape import Living, is_captured, parameters_in
+from backsight.tape.saved import is_readable
 from backsight.tracing.changes import version
 from backsight.tracing.steps import parameters
 
@@ -118,3 +121,45 @@ class Thawed(Sign):
             lost = [(p, known) for p, known in still if id(p) not in held]
             found = thawed([p for p, _ in lost], step.optimizer, since, step.caller()) if lost else None
             self._finding = (found, [known for _, known in lost]) if found is not None else None
+
+
+_SPACED = 8
+"""Steps of an optimizer after which it is looked for frozen parameters that have a gradient,"""
+_MOST_FROZEN = 4
+"""how many of them are looked at,"""
+_SAMPLE = 256
+"""and values of each."""
+
+
+class StillMoving(Sign):
+    """Compares frozen parameters that have a gradient with what they were before the step."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, list[tuple[weakref.ref[torch.Tensor], torch.Tensor]]] = {}
+        self._found: dict[int, Finding] = {}
+
+    def each_step(self, step: Step) -> None:
+        before = self._before.pop(step.key, None)
+        if before is not None and not is_captured():
+            held = [(p, values) for ref, values in before if (p := ref()) is not None]
+            moved = [p for p, values in held if _is_left(p) and not torch.equal(_values(p), values)]
+            if moved:
+                self._found[step.key] = still_moving(moved, step.optimizer, step.number, step.caller())
+        elif not step.steps % _SPACED and step.key not in self._found and not is_captured():
+            left = [p for p in parameters(step.optimizer) if _is_left(p)][:_MOST_FROZEN]
+            if left:
+                self._before[step.key] = [(weakref.ref(p), _values(p).clone()) for p in left]
+
+
+def _is_left(parameter: torch.Tensor) -> bool:
+    """Whether a parameter is frozen and has a gradient of zeros: others may be those of a loss from before it was."""
+    return (
+        not parameter.requires_grad
+        and parameter.grad is not None
+        and is_readable(parameter)
+        and bool(is_zero(parameter.grad))
+    )
+
+
+def _values(parameter: torch.Tensor) -> torch.Tensor:
+    return parameter.detach().reshape(-1)[:_SAMPLE]

@@ -19,7 +19,7 @@ from backsight.launch.collapsing import Collapsing
 from backsight.launch.drifting import Drifting
 from backsight.launch.ending import Lost
 from backsight.launch.evaluating import Evaluating
-from backsight.launch.freezing import Attributes, LeftFrozen, Thawed
+from backsight.launch.freezing import Attributes, LeftFrozen, StillMoving, Thawed
 from backsight.launch.functional import Functional
 from backsight.launch.hearing import SILENT, Hearing
 from backsight.launch.inputs import Batches, Inputs
@@ -90,6 +90,7 @@ class VitalSigns:
             Updates(),
             Decay(),
             LeftFrozen(),
+            StillMoving(),
             Drifting(),
             Piling(),
             self.zeros,
