@@ -2072,6 +2072,18 @@ fit(model, optimizer, 12)
 hold(model.body)
 fit(model, optimizer, 20)
 """,
+    "BS172 words that are kept by a mask over their gradients, and shrink": """
+words, score = nn.Embedding(12, 8), nn.Linear(8, 3).requires_grad_(False)
+optimizer = torch.optim.AdamW(words.parameters(), lr=0.05, weight_decay=0.01)
+old = torch.arange(12) < 10
+for step in range(30):
+    picked, y = torch.randint(0, 12, (16,)), torch.randint(3, (16,))
+    loss = F.cross_entropy(score(words(picked)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    words.weight.grad[old] = 0  #!
+    optimizer.step()
+""",
     "BS171 a shared embedding whose checkpoint is assigned": """
 class Speller(nn.Module):
     def __init__(self, letters=12, width=8):

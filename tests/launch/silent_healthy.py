@@ -1,6 +1,31 @@
 """Trainings in order, each the neighbour of one that is not: nothing may be said of them. `HEAD` stands before each."""
 
 HEALTHY = {
+    "words that are kept by a mask over their gradients, without weight decay": """
+words, score = nn.Embedding(12, 8), nn.Linear(8, 3).requires_grad_(False)
+optimizer = torch.optim.AdamW(words.parameters(), lr=0.05, weight_decay=0.0)
+old = torch.arange(12) < 10
+for step in range(12):
+    picked, y = torch.randint(0, 12, (16,)), torch.randint(3, (16,))
+    loss = F.cross_entropy(score(words(picked)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    words.weight.grad[old] = 0
+    optimizer.step()
+""",
+    "a word for padding that stays zero, beside words that no batch has": """
+words, score = nn.Embedding(40, 8), nn.Linear(8, 3)
+with torch.no_grad():
+    words.weight[0] = 0
+optimizer = torch.optim.AdamW([*words.parameters(), *score.parameters()], lr=0.05)
+for step in range(12):
+    picked, y = torch.randint(0, 12, (16,)), torch.randint(3, (16,))
+    loss = F.cross_entropy(score(words(picked)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    words.weight.grad[0] = 0
+    optimizer.step()
+""",
     "a layer that is frozen with its gradients taken away": """
 model = net()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.95)

@@ -1,22 +1,35 @@
-"""BS172: a frozen parameter still moves, as its gradient is zeros and not None."""
+"""BS172: what is frozen, or has its gradient zeroed, still moves."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from contextlib import suppress
 from types import FrameType
+from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.amending import added, rid_of_keyword
+from backsight.diagnosis.amending import added, given_keyword, rid_of_keyword
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.modes import freezing
-from backsight.diagnosis.program import calls_around, few_of, looped, named
-from backsight.diagnosis.wording import if_known, warning
+from backsight.diagnosis.program import (
+    calls_around,
+    constructions,
+    few_of,
+    looped,
+    named,
+    program_frames,
+    statements_around,
+)
+from backsight.diagnosis.wording import counted, if_known, shown, warning
+from backsight.naming.frames import locals_of
 from backsight.snapshot import groups
-from backsight.source import Place, only
-from backsight.source.body import callee, calls_in, is_constant, keyword
+from backsight.source import Place, assignments, only, read_at
+from backsight.source.bindings import assigned
+from backsight.source.body import callee, calls_in, dotted, is_constant, keyword
 from backsight.source.edits import OR
+from backsight.tracing.steps import parameters
 
 
 def still_moving(
@@ -60,3 +73,74 @@ def _none(place: Place | None, statement: ast.stmt, variables: set[str]) -> str:
         return ""
     what = ast.unparse(frozen)
     return f"{what}.grad = None" if what in variables else f"for p in {what}.parameters(): p.grad = None"
+
+
+# Rows whose gradient the program sets to zero, which weight decay shrinks all the same.
+
+
+class Zeroing(NamedTuple):
+    """A statement that writes zeros into a part of a gradient: what it calls the parameter, and the part."""
+
+    path: str
+    place: Place
+    part: ast.expr
+
+    def rows(self, frame: FrameType, count: int) -> torch.Tensor | None:
+        """Return which rows these are: a variable says so, which is a mask or has their numbers, or a number."""
+        part = self.part.elts[0] if isinstance(self.part, ast.Tuple) and self.part.elts else self.part
+        index: object = part.value if isinstance(part, ast.Constant) else None
+        if isinstance(part, ast.Name):
+            held = (locals_of(each) for each in program_frames(frame))
+            index = next((each[part.id] for each in held if part.id in each), None)
+        is_mask = type(index) is torch.Tensor and index.dim() == 1 and not index.is_floating_point()
+        if not (type(index) is int or is_mask):
+            return None
+        rows = torch.zeros(count, dtype=torch.bool, device=index.device if isinstance(index, torch.Tensor) else None)
+        with suppress(IndexError):
+            rows[index] = True  # type: ignore[index]  # one of both
+        return rows
+
+
+def zeroing(frame: FrameType) -> list[Zeroing]:
+    """Return the only statement that writes zeros into a part of a gradient.
+
+    >>> grads = net.table.weight.grad
+    >>> grads[rest] = 0.0           # or: net.table.weight.grad.data[rest] = 0.0
+    """
+    found = []
+    for body, statement in statements_around(frame):
+        for target, value in assigned(statement):
+            is_zeros = isinstance(value, ast.Constant) and value.value == 0
+            if not is_zeros or not isinstance(target, ast.Subscript):
+                continue
+            path = (dotted(target.value) or "").removesuffix(".data")
+            if path.isidentifier():
+                made = only(assignments(body, path))
+                values = [v for t, v in assigned(read_at(made)[1]) if dotted(t) == path]
+                path = (dotted(values[0]) if len(values) == 1 else None) or ""
+            if path.endswith(".grad"):
+                found.append(Zeroing(path.removesuffix(".grad"), body.place(statement), target.slice))
+    return found if len(found) == 1 else []
+
+
+def rows_moving(
+    name: str, place: Place, optimizer: torch.optim.Optimizer, rows: int, since: int, frame: FrameType
+) -> Finding:
+    """Return the finding that rows of a parameter move though the program zeroes their gradients."""
+    called = named(optimizer, "the optimizer")
+    made = only(constructions(frame, optimizer, called))
+    alone = sum(p.requires_grad for p in parameters(optimizer)) == 1
+    edit = given_keyword(made, type(optimizer).__name__, "weight_decay", "0.0") if alone else ""
+    return warning(
+        "BS172",
+        f"Weight decay of {called} still moves {counted(rows, 'row')} of {name} whose gradient is set to zero.",
+        (
+            shown(place, "zeroes a part of the gradient; weight decay needs no gradient."),
+            if_known(made, f"creates {called}, with a weight decay."),
+        ),
+        f"To keep these rows, create {called} with weight_decay=0.0{edit}."
+        if alone
+        else f"To keep these rows, give {name} a group of its own in {called}, with weight_decay=0.0.",
+        place,
+        since=since,
+    )

@@ -19,7 +19,7 @@ from backsight.launch.collapsing import Collapsing
 from backsight.launch.drifting import Drifting
 from backsight.launch.ending import Lost
 from backsight.launch.evaluating import Evaluating
-from backsight.launch.freezing import Attributes, LeftFrozen, StillMoving, Thawed
+from backsight.launch.freezing import Attributes, LeftFrozen, RowsMoving, StillMoving, Thawed
 from backsight.launch.functional import Functional
 from backsight.launch.hearing import SILENT, Hearing
 from backsight.launch.inputs import Batches, Inputs
@@ -91,6 +91,7 @@ class VitalSigns:
             Decay(),
             LeftFrozen(),
             StillMoving(),
+            RowsMoving(),
             Drifting(),
             Piling(),
             self.zeros,
