@@ -1,7 +1,7 @@
 # code: BS203
 # variable: self.net
 # cause: weight.requires_grad = False
-# fix: `model[2].requires_grad_(True)` for the last layer alone
+# fix: model[2].requires_grad_(True) for the last layer alone
 import torch
 from torch import nn
 
