@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis.errors.learnt_buffers import learnt_buffers
 from backsight.diagnosis.errors.out_of_sight import out_of_sight
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.weights_held import CONTAINERS, entries_of, mended
@@ -334,6 +335,14 @@ def of_tensors(given: Given, *, asked: bool) -> Finding | None:
     return None
 
 
+def of_buffers(given: Given) -> Finding | None:
+    """The model's weights are buffers that require grad."""
+    for name, module in given.modules if not _have_parameters(given) else ():
+        if (found := learnt_buffers(given.level, given.node, name, module)) is not None:
+            return explanation(found.title, (found.registered, given.asked), found.fix, source=given.failure.source)
+    return None
+
+
 def made_later(given: Given) -> Finding | None:
     """The layers are made by another method than `__init__`, which has not run yet."""
     for name, module in given.modules if not _have_parameters(given) else ():
@@ -456,6 +465,7 @@ def filled_later(given: Given) -> Finding | None:
 
 CAUSES: tuple[Cause, ...] = (
     too_early,
+    of_buffers,
     in_plain_container,
     in_another_object,
     partial(of_tensors, asked=True),
