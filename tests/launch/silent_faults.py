@@ -46,6 +46,23 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.01)  #!
 model = net(width=32)
 $loop 40
 """,
+    "BS115 an optimizer of the first network, which another one trains, for the second": """
+critic, actor, explorer = net(), net(), net()
+critic_opt = torch.optim.Adam(critic.parameters(), lr=0.01)
+actor_opt = torch.optim.Adam(actor.parameters(), lr=0.01)
+explorer_opt = torch.optim.Adam(actor.parameters(), lr=0.01)  #!
+for step in range(40):
+    x, y = batch()
+    critic_opt.zero_grad()
+    F.mse_loss(critic(x), y).backward()
+    critic_opt.step()
+    explorer_opt.zero_grad()
+    (-critic(x + explorer(x)).var()).backward()
+    explorer_opt.step()
+    actor_opt.zero_grad()
+    (-critic(x + actor(x)).mean()).backward()
+    actor_opt.step()
+""",
     "BS115 zeroed between backward and step, on one line, beside another optimizer": """
 model, other = net(), net()
 optimizer, second = torch.optim.SGD(model.parameters(), lr=0.01), torch.optim.SGD(other.parameters(), lr=0.01)
@@ -1980,6 +1997,142 @@ for step in range(150):
     agent.learn(*batch())
     if step % 30 == 29:
         agent.sync()
+""",
+    "BS144 a target that becomes the network in the first step, after it was loaded": """
+class Learner:
+    def __init__(self, online, target):
+        self.online, self.target = online, target
+        self.optimizer = torch.optim.Adam(self.online.parameters(), lr=0.01)
+
+    def sync(self):
+        self.target.load_state_dict(self.online.state_dict())
+        self.target = self.online  #!
+
+    def learn(self, x, y):
+        with torch.no_grad():
+            bound = y + 0.9 * self.target(x)
+        loss = F.mse_loss(self.online(x), bound)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+learner = Learner(net(), net())
+for step in range(80):
+    learner.learn(*batch())
+    if step % 20 == 0:
+        learner.sync()
+""",
+    "BS144 a teacher that becomes the student before the second step": """
+student, teacher = net(), net()
+optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    with torch.no_grad():
+        goal = teacher(x)
+    loss = F.mse_loss(student(x), y) + F.mse_loss(student(x.flip(0)), goal.flip(0))
+    $update
+    if step % 10 == 0:
+        teacher = student  #!
+""",
+    "BS172 a layer that is frozen after some steps, whose zeros stay": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.95)
+for step in range(40):
+    x, y = batch()
+    if step == 10:
+        model[0].requires_grad_(False)  #!
+    optimizer.zero_grad(set_to_none=False)
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+""",
+    "BS172 parameters that a helper freezes, and weight decay shrinks": """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = nn.Linear(4, 8), nn.Linear(8, 1)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.body(x)))
+
+def hold(module):
+    for weight in module.parameters():
+        weight.requires_grad = False  #!
+
+def fit(model, optimizer, steps):
+    for _ in range(steps):
+        x, y = batch()
+        loss = F.mse_loss(model(x), y)
+        optimizer.zero_grad(set_to_none=False)
+        loss.backward()
+        optimizer.step()
+
+model = Net()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, weight_decay=0.1)
+fit(model, optimizer, 12)
+hold(model.body)
+fit(model, optimizer, 20)
+""",
+    "BS172 words that are kept by a mask over their gradients, and shrink": """
+words, score = nn.Embedding(12, 8), nn.Linear(8, 3).requires_grad_(False)
+optimizer = torch.optim.AdamW(words.parameters(), lr=0.05, weight_decay=0.01)
+old = torch.arange(12) < 10
+for step in range(30):
+    picked, y = torch.randint(0, 12, (16,)), torch.randint(3, (16,))
+    loss = F.cross_entropy(score(words(picked)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    words.weight.grad[old] = 0  #!
+    optimizer.step()
+""",
+    "BS171 a shared embedding whose checkpoint is assigned": """
+class Speller(nn.Module):
+    def __init__(self, letters=12, width=8):
+        super().__init__()
+        self.look_up = nn.Embedding(letters, width)
+        self.mix = nn.Linear(width, width)
+        self.score = nn.Linear(width, letters, bias=False)
+        self.share()
+
+    def share(self):
+        self.score.weight = self.look_up.weight
+
+    def forward(self, letters):
+        return self.score(torch.tanh(self.mix(self.look_up(letters))))
+
+saved = {name: value.clone() for name, value in Speller().state_dict().items()}
+model = Speller()
+model.load_state_dict(saved, assign=True)  #!
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    letters = torch.randint(0, 12, (16,))
+    loss = F.cross_entropy(model(letters), (letters + 1) % 12)
+    $update
+""",
+    "BS171 an autoencoder whose decoder is copied after it was tied": """
+import copy
+
+class Auto(nn.Module):
+    def __init__(self, width=6):
+        super().__init__()
+        self.encode, self.decode = nn.Linear(width, width), nn.Linear(width, width)
+        self.decode.weight = self.encode.weight
+
+    def forward(self, x):
+        return self.decode(torch.relu(self.encode(x)))
+
+class Trainer:
+    def __init__(self, net):
+        self.net = net
+        self.net.decode = copy.deepcopy(self.net.decode)  #!
+        self.opt = torch.optim.SGD(self.net.parameters(), lr=0.05)
+
+    def step(self, x):
+        loss = F.mse_loss(self.net(x), x)
+        $update self.opt
+
+trainer = Trainer(Auto())
+for step in range(20):
+    trainer.step(torch.randn(16, 6))
 """,
     "BS144 a target that gets the memory of the network": """
 import copy
@@ -6230,6 +6383,40 @@ class Distiller:
 distiller = Distiller(net(outputs=3), net(outputs=3))
 for step in range(40):
     distiller.step(torch.randn(32, 4), torch.randn(16, 4), torch.randint(3, (16,)))
+""",
+    "BS121 a teacher that is compared with itself, after it was trained": """
+teacher, student = net(outputs=3, width=32), net(outputs=3)
+first = torch.optim.Adam(teacher.parameters(), lr=0.01)
+for step in range(20):
+    first.zero_grad()
+    F.cross_entropy(teacher(torch.randn(16, 4)), torch.randint(3, (16,))).backward()
+    first.step()
+
+optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
+
+def distill(x, y, weight=10.0):
+    with torch.no_grad():
+        wanted = teacher(x)
+    made = student(x)
+    soft = F.kl_div(F.log_softmax(wanted / 3, dim=1), F.softmax(wanted / 3, dim=1), reduction="batchmean")  #!
+    loss = F.cross_entropy(made, y) + weight * soft
+    $update
+
+for step in range(40):
+    distill(torch.randn(16, 4), torch.randint(3, (16,)))
+""",
+    "BS121 features that are compared with themselves, beside the task": """
+body, head, guide = net(4, 8), nn.Linear(8, 1), net(4, 8)
+optimizer = torch.optim.Adam([*body.parameters(), *head.parameters()], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    with torch.no_grad():
+        hint = guide(x)
+    features = body(x)
+    ours = F.normalize(hint, dim=1)  #!
+    theirs = F.normalize(hint, dim=1)
+    loss = F.mse_loss(head(features), y) + F.l1_loss(ours, theirs)
+    $update
 """,
     "BS121 an anchor that is compared with itself, while the projection is unused": """
 encoder, head = net(4, 8), nn.Linear(8, 1)

@@ -1,6 +1,160 @@
 """Trainings in order, each the neighbour of one that is not: nothing may be said of them. `HEAD` stands before each."""
 
 HEALTHY = {
+    "words that are kept by a mask over their gradients, without weight decay": """
+words, score = nn.Embedding(12, 8), nn.Linear(8, 3).requires_grad_(False)
+optimizer = torch.optim.AdamW(words.parameters(), lr=0.05, weight_decay=0.0)
+old = torch.arange(12) < 10
+for step in range(12):
+    picked, y = torch.randint(0, 12, (16,)), torch.randint(3, (16,))
+    loss = F.cross_entropy(score(words(picked)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    words.weight.grad[old] = 0
+    optimizer.step()
+""",
+    "a word for padding that stays zero, beside words that no batch has": """
+words, score = nn.Embedding(40, 8), nn.Linear(8, 3)
+with torch.no_grad():
+    words.weight[0] = 0
+optimizer = torch.optim.AdamW([*words.parameters(), *score.parameters()], lr=0.05)
+for step in range(12):
+    picked, y = torch.randint(0, 12, (16,)), torch.randint(3, (16,))
+    loss = F.cross_entropy(score(words(picked)), y)
+    optimizer.zero_grad()
+    loss.backward()
+    words.weight.grad[0] = 0
+    optimizer.step()
+""",
+    "a layer that is frozen with its gradients taken away": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.95)
+for step in range(40):
+    x, y = batch()
+    if step == 10:
+        model[0].requires_grad_(False)
+        model[0].weight.grad = model[0].bias.grad = None
+    optimizer.zero_grad(set_to_none=False)
+    F.mse_loss(model(x), y).backward()
+    optimizer.step()
+""",
+    "a critic that is frozen for the other loss when one optimizer steps for both": """
+maker, critic = net(4, 4), net()
+optimizer = torch.optim.SGD([*maker.parameters(), *critic.parameters()], lr=0.01, momentum=0.9)
+for step in range(24):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(critic(x + maker(x).detach()), y).backward()
+    critic.requires_grad_(False)
+    (0.1 * critic(x + maker(x)).square().mean()).backward()
+    optimizer.step()
+    critic.requires_grad_(True)
+""",
+    "a student of a teacher that was trained before, with a value of the last step in its loss": """
+teacher, student = net(outputs=3, width=32), net(outputs=3)
+first = torch.optim.Adam(teacher.parameters(), lr=0.01)
+for step in range(12):
+    first.zero_grad()
+    F.cross_entropy(teacher(torch.randn(16, 4)), torch.randint(3, (16,))).backward()
+    first.step()
+
+optimizer = torch.optim.Adam(student.parameters(), lr=0.01)
+for step in range(12):
+    x, y = torch.randn(16, 4), torch.randint(3, (16,))
+    with torch.no_grad():
+        wanted = F.softmax(teacher(x) / 3, dim=1)
+        entropy = -(wanted * wanted.log()).sum(1).mean()
+    made = student(x)
+    soft = F.kl_div(F.log_softmax(made / 3, dim=1), wanted, reduction="batchmean")
+    loss = F.cross_entropy(made, y) + soft / entropy
+    $update
+""",
+    "a shared weight, tied again after a checkpoint was assigned": """
+class Tagger(nn.Module):
+    def __init__(self, tied=True):
+        super().__init__()
+        self.look_up, self.score = nn.Embedding(12, 8), nn.Linear(8, 12, bias=False)
+        if tied:
+            self.score.weight = self.look_up.weight
+
+    def forward(self, letters):
+        return self.score(torch.tanh(self.look_up(letters)))
+
+saved = {name: value.clone() for name, value in Tagger().state_dict().items()}
+model = Tagger()
+model.load_state_dict(saved, assign=True)
+model.score.weight = model.look_up.weight
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(8):
+    letters = torch.randint(0, 12, (16,))
+    loss = F.cross_entropy(model(letters), (letters + 1) % 12)
+    $update
+""",
+    "a shared weight whose layer is replaced for another task": """
+class Tagger(nn.Module):
+    def __init__(self, tied=True):
+        super().__init__()
+        self.look_up, self.score = nn.Embedding(12, 8), nn.Linear(8, 12, bias=False)
+        if tied:
+            self.score.weight = self.look_up.weight
+
+    def forward(self, letters):
+        return self.score(torch.tanh(self.look_up(letters)))
+
+model = Tagger()
+model.score = nn.Linear(8, 12, bias=False)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(8):
+    letters = torch.randint(0, 12, (16,))
+    loss = F.cross_entropy(model(letters), (letters + 1) % 12)
+    $update
+""",
+    "weights that are not tied, though they begin alike": """
+class Tagger(nn.Module):
+    def __init__(self, tied=True):
+        super().__init__()
+        self.look_up, self.score = nn.Embedding(12, 8), nn.Linear(8, 12, bias=False)
+        if tied:
+            self.score.weight = self.look_up.weight
+
+    def forward(self, letters):
+        return self.score(torch.tanh(self.look_up(letters)))
+
+model = Tagger(tied=False)
+model.score.load_state_dict({"weight": model.look_up.weight.detach().clone()})
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(8):
+    letters = torch.randint(0, 12, (16,))
+    loss = F.cross_entropy(model(letters), (letters + 1) % 12)
+    $update
+""",
+    "a network that is trained, then goes on as its own successor's teacher": """
+teacher, model = net(), net()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for generation in range(3):
+    for step in range(12):
+        x, y = batch()
+        with torch.no_grad():
+            goal = teacher(x)
+        loss = F.mse_loss(model(x), 0.5 * (y + goal))
+        $update
+    teacher, model = model, net()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+""",
+    "one loss for two optimizers that share an encoder": """
+encoder, head, other = net(4, 8), nn.Linear(8, 1), nn.Linear(8, 1)
+first = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=0.01)
+second = torch.optim.Adam(other.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    made = encoder(x)
+    first.zero_grad()
+    F.mse_loss(head(made), y).backward()
+    first.step()
+    second.zero_grad()
+    F.mse_loss(other(made.detach()), -y).backward()
+    second.step()
+""",
     "statistics of features and of samples, with as many of both": """
 encode, head = nn.Linear(4, 16), nn.Linear(16, 3)
 optimizer = torch.optim.Adam([*encode.parameters(), *head.parameters()], lr=0.001)

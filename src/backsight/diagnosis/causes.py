@@ -16,13 +16,14 @@ class Fact:
 
     reasons: the codes of what tells why it is so. states: those of what only says that it is, left out beside a reason.
     where: what a reason has to know: nothing, any statement, or the one that the other finding names, as its own or
-    among those it shows; or since when it has to be so: no later than the other, or since a step that is known.
+    among those it shows; the leaf with which the title of the other begins; or since when it has to be so: no later
+    than the other, or since a step that is known.
     notes: whether only notes state it, and a warning of the same code says more.
     """
 
     reasons: frozenset[str]
     states: frozenset[str] = frozenset()
-    where: Literal["anywhere", "somewhere", "same place", "shown", "before", "dated"] = "anywhere"
+    where: Literal["anywhere", "somewhere", "same place", "shown", "named", "before", "dated"] = "anywhere"
     notes: bool = False
 
     def is_explained(self, found: Iterable[Finding]) -> bool:
@@ -49,9 +50,14 @@ class Fact:
             "somewhere": bool(reason.source),
             "same place": reason.source == stated.source,
             "shown": any(str(getattr(each, "place", "")) == stated.source for each in reason.evidence),
+            "named": _is_named(stated.title.partition(" ")[0], reason),
             "before": (reason.since or 0) <= (stated.since or 0),
             "dated": reason.since is not None and reason.since <= (stated.since or sys.maxsize),
         }[self.where]
+
+
+def _is_named(leaf: str, reason: Finding) -> bool:
+    return "." in leaf and any(leaf in each for each in reason.evidence if isinstance(each, str))
 
 
 def _codes(*numbers: int) -> frozenset[str]:
@@ -68,6 +74,8 @@ FACTS = (
     Fact(_codes(114), states=_codes(115)),
     # No gradient goes on from an operation or a hook, whatever arrives there.
     Fact(_codes(141, 142, 151), states=_codes(114, 115)),
+    # An optimizer was given other parameters than those that its loss trains.
+    Fact(_codes(115), states=_codes(101), where="named"),
     # What is trained decides over what is drawn, through which no gradient goes.
     Fact(_codes(141), states=_codes(149), where="same place"),
     # A term has no gradient: it may be the whole loss.

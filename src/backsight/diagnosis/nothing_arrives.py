@@ -280,9 +280,12 @@ def _of_another_model(
             shown(replaced, f"replaces {model}: {name} still has the old parameters."),
         )
         return _Reason(facts, made_again(frame, optimizer, name, model, replaced, built), replaced)
+    code = _with(built, model)
     return _Reason(
         (apart, shown(built, "passes it the parameters of something other than the trained model.")),
-        f"Create {name} after the last change of {model}, with {model}.parameters(){_with(built, model)}.",
+        f"Pass it those of {model}: {code}{written(built, code)}."
+        if code
+        else f"Create {name} after the last change of {model}, with {model}.parameters().",
         built,
     )
 
@@ -292,7 +295,7 @@ def _with(built: Place, model: str) -> str:
     body = read_at(built)[0]
     if body is None or any(each.line > built.line for each in assignments(body, model)):
         return ""
-    return written(built, given_anew(built, f"{model}.parameters()"))
+    return given_anew(built, f"{model}.parameters()")
 
 
 def _wrapped(frame: FrameType | None, container: str) -> tuple[Place, str] | None:

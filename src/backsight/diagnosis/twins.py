@@ -16,7 +16,7 @@ from types import FrameType
 
 import torch
 
-from backsight.diagnosis.amending import added, around, assigned_at, instead, place_on, swapped, written
+from backsight.diagnosis.amending import added, are_beside, around, assigned_at, instead, place_on, swapped, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.modes import BATCH_NORMS
 from backsight.diagnosis.program import (
@@ -35,7 +35,7 @@ from backsight.diagnosis.program import (
 from backsight.diagnosis.wording import counted, if_known, listed, numbered, shown, warning
 from backsight.naming import search
 from backsight.source import Body, Place, only, statements_of
-from backsight.source.averaging import Writes
+from backsight.source.averaging import Writes, writes
 from backsight.source.bindings import assignments, target_names
 from backsight.source.body import (
     body_around,
@@ -48,6 +48,7 @@ from backsight.source.body import (
 )
 from backsight.source.edits import OR
 from backsight.source.guards import begins_later
+from backsight.story.fixes import removed
 from backsight.tape import is_captured, modules_in, parameters_in, registered
 from backsight.tape.saved import is_readable
 from backsight.tracing import current
@@ -401,10 +402,21 @@ def _merged(name: str, other: str, place: Place, says: str, since: int) -> Findi
         "BS144",
         f"{name} and {other} share all their parameters, although one should follow the other.",
         (f"They were two models at first; at step {numbered(since)} they are one.", shown(place, says)),
-        f"Copy the values and keep both models: {name}.load_state_dict({other}.state_dict()){_loading(place)}.",
+        f"Keep both models: {removed(place)}, because line {loaded.line} copies the values."
+        if (loaded := _loaded_beside(place)) is not None
+        else f"Copy the values and keep both models: {name}.load_state_dict({other}.state_dict()){_loading(place)}.",
         place,
         since=since,
     )
+
+
+def _loaded_beside(place: Place) -> Place | None:
+    """Return the statement that loads the state of a module into another, in the block that then makes both one."""
+    goal, value = assigned_at(place)
+    found = [
+        each.place for each in writes(place.file) if (each.target, each.origin, each.how) == (goal, value, "loads")
+    ]
+    return only(each for each in found if are_beside(each, place))
 
 
 def _loading(place: Place) -> str:

@@ -9,9 +9,15 @@ from dataclasses import dataclass
 import torch
 
 from backsight.diagnosis import Finding
+from backsight.diagnosis.evidence.values import is_zero
 from backsight.diagnosis.modes import attribute_alone, left_frozen, thawed
+from backsight.diagnosis.still_moving import Zeroing, rows_moving, still_moving, zeroing
 from backsight.launch.sign import Sign, Step
-from backsight.tape import Living, parameters_in
+from backsight.naming import search
+from backsight.snapshot import groups
+from backsight.source import Place
+from backsight.tape import Living, is_captured, parameters_in
+from backsight.tape.saved import is_readable
 from backsight.tracing.changes import version
 from backsight.tracing.steps import parameters
 
@@ -118,3 +124,105 @@ class Thawed(Sign):
             lost = [(p, known) for p, known in still if id(p) not in held]
             found = thawed([p for p, _ in lost], step.optimizer, since, step.caller()) if lost else None
             self._finding = (found, [known for _, known in lost]) if found is not None else None
+
+
+_SPACED = 8
+"""Steps of an optimizer after which it is looked for frozen parameters that have a gradient,"""
+_MOST_FROZEN = 4
+"""how many of them are looked at,"""
+_SAMPLE = 256
+"""and values of each."""
+
+
+class StillMoving(Sign):
+    """Compares frozen parameters that have a gradient with what they were before the step."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, list[tuple[weakref.ref[torch.Tensor], torch.Tensor]]] = {}
+        self._found: dict[int, Finding] = {}
+
+    def each_step(self, step: Step) -> None:
+        before = self._before.pop(step.key, None)
+        if before is not None and not is_captured():
+            held = [(p, values) for ref, values in before if (p := ref()) is not None]
+            moved = [p for p, values in held if _is_left(p) and not torch.equal(_values(p), values)]
+            if moved:
+                self._found[step.key] = still_moving(moved, step.optimizer, step.number, step.caller())
+        elif not step.steps % _SPACED and step.key not in self._found and not is_captured():
+            left = [p for p in parameters(step.optimizer) if _is_left(p)][:_MOST_FROZEN]
+            if left:
+                self._before[step.key] = [(weakref.ref(p), _values(p).clone()) for p in left]
+
+
+def _is_left(parameter: torch.Tensor) -> bool:
+    """Whether a parameter is frozen and has a gradient of zeros: others may be those of a loss from before it was."""
+    return (
+        not parameter.requires_grad
+        and parameter.grad is not None
+        and is_readable(parameter)
+        and bool(is_zero(parameter.grad))
+    )
+
+
+def _values(parameter: torch.Tensor) -> torch.Tensor:
+    return parameter.detach().reshape(-1)[:_SAMPLE]
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Rows of a parameter without a gradient, and their values before a step."""
+
+    parameter: weakref.ref[torch.Tensor]
+    name: str
+    place: Place
+    rows: torch.Tensor
+    values: torch.Tensor
+
+
+class RowsMoving(Sign):
+    """Compares rows whose gradient the program sets to zero with what they were before the step."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, _Rows] = {}
+        self._found: dict[int, Finding] = {}
+
+    def each_step(self, step: Step) -> None:
+        before = self._before.pop(step.key, None)
+        parameter = before.parameter() if before is not None else None
+        if before is not None and parameter is not None and not is_captured():
+            still = before.rows & _without_gradient(parameter)
+            moved = still[before.rows] & _differ(parameter.detach()[before.rows], before.values)
+            if count := int(moved.sum()):
+                frame = step.caller()
+                self._found[step.key] = rows_moving(
+                    before.name, before.place, step.optimizer, count, step.number, frame
+                )
+        elif step.steps == _SPACED and not is_captured() and any(g.get("weight_decay") for g in groups(step.optimizer)):
+            for each in zeroing(step.caller()):
+                self._begin(step, each)
+
+    def _begin(self, step: Step, zeroing: Zeroing) -> None:
+        held = [p for p in parameters(step.optimizer) if p.requires_grad]
+        names = [[name.path for name in each] for each in search(held).names]
+        fitting = [(p, n[0]) for p, n in zip(held, names, strict=True) if n and (zeroing.path in n or len(held) == 1)]
+        if len(fitting) != 1 or fitting[0][0].dim() < 1 or not is_readable(fitting[0][0]):
+            return
+        parameter, name = fitting[0]
+        zeroed = zeroing.rows(step.caller(), len(parameter))
+        if zeroed is None:
+            return
+        rows = zeroed.to(parameter.device) & _without_gradient(parameter)
+        if rows.any() and not rows.all():
+            values = parameter.detach()[rows].clone()
+            self._before[step.key] = _Rows(weakref.ref(parameter), name, zeroing.place, rows, values)
+
+
+def _without_gradient(parameter: torch.Tensor) -> torch.Tensor:
+    gradient = parameter.grad
+    if gradient is None or gradient.layout != torch.strided or not is_readable(gradient):
+        return torch.zeros(len(parameter), dtype=torch.bool, device=parameter.device)
+    return (gradient.detach().reshape(len(parameter), -1) == 0).all(1)
+
+
+def _differ(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    return (one != other).reshape(len(one), -1).any(1)

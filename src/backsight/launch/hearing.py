@@ -98,6 +98,7 @@ class Hearing(Sign):
         elif self._silent:
             self._silent.discard(step.key)
         if self._silent or self._deaf:
+            self._leave_to(step.optimizer)
             self._tell(list(self._hearing_nothing()), step)
 
     @property
@@ -131,6 +132,15 @@ class Hearing(Sign):
             known.filled, known.into = _filled(graph, held)
         if not known.reached and known.copied is None:
             known.copied, known.copies = _copied(graph)
+
+    def _leave_to(self, optimizer: torch.optim.Optimizer) -> None:
+        """Forget that a loss reached the parameters of an optimizer, if another that holds them has stepped on it."""
+        held: set[int] = set()
+        for known in self._deaf.values():
+            other = known.optimizer()
+            if known.reached and not known.asked and other is not None and other is not optimizer:
+                held = held or {id(p) for p in parameters(optimizer)}
+                known.reached = held.isdisjoint(map(id, parameters(other)))
 
     def _tell(self, deaf: list[tuple[torch.optim.Optimizer, int]], step: Step) -> None:
         """Tell of an optimizer that has made a step, if it is deaf, what is known once its loss was looked at.

@@ -10,10 +10,11 @@ from backsight.diagnosis.stale_copies import gathered, loads_the_start
 from backsight.diagnosis.twins import Twin, computes_statistics, merged, never_follows, outdated, shared, twins
 from backsight.launch.sign import Audit, Sign, Step
 
+_FIRST = 1
 _SEEN = 16
-"""The step of the first optimizer at which they are looked for."""
+"""The step of the first optimizer at which they are looked for; and the first, for those that are soon one."""
 
-_COMPARED = (_SEEN, 64)
+_COMPARED = (_SEEN, 64, 256, 1024)
 """Steps at which it is looked for those that have the same parameters, while it is watched what writes them."""
 
 _LOADED = 3
@@ -56,6 +57,7 @@ class Twins(Sign):
 
     def __init__(self) -> None:
         self._twins: list[Twin] = []
+        self._early: list[Twin] = []
         self._pairs: list[Twin] = []
         self._suspects: list[_Suspect] = []
         self._since = 0
@@ -74,7 +76,9 @@ class Twins(Sign):
 
     def run_doubled(self, step: Step) -> None:
         number = step.number
-        if number == _SEEN:
+        if number == _FIRST:
+            self._early = twins(step.optimizers)
+        elif number == _SEEN:
             self._twins, self._since = twins(step.optimizers), number
             self._pairs = list(self._twins)
             self._loaded = [_Loaded(each, *each.values) for each in self._twins]
@@ -82,8 +86,8 @@ class Twins(Sign):
             self._look_at_loads(step)
         if number in _COMPARED and not self._shared:
             self._shared = shared(number, step.caller()) or own_average(step.optimizers, number, step.caller())
-        if number > _SEEN and self._pairs and not self._shared:
-            self._shared = merged(self._pairs, number, step.caller())
+        if number > _SEEN and (pairs := [*self._early, *self._pairs]) and not self._shared:
+            self._shared = merged(pairs, number, step.caller())
         if number >= _TOLD and self._pairs:
             gone = [each for each in self._outdated if each.lasts]
             found = ((each, outdated(each, self._since, step.caller())) for each in self._pairs)

@@ -19,7 +19,7 @@ from backsight.launch.collapsing import Collapsing
 from backsight.launch.drifting import Drifting
 from backsight.launch.ending import Lost
 from backsight.launch.evaluating import Evaluating
-from backsight.launch.freezing import Attributes, LeftFrozen, Thawed
+from backsight.launch.freezing import Attributes, LeftFrozen, RowsMoving, StillMoving, Thawed
 from backsight.launch.functional import Functional
 from backsight.launch.hearing import SILENT, Hearing
 from backsight.launch.inputs import Batches, Inputs
@@ -40,6 +40,7 @@ from backsight.launch.skipping import Skipping
 from backsight.launch.successors import Renewed, Successions
 from backsight.launch.turns import Turns
 from backsight.launch.twins import Twins
+from backsight.launch.tying import Tying
 from backsight.launch.unmoved import Unmoved
 from backsight.launch.views import Views
 from backsight.launch.wiped import Wiped
@@ -89,6 +90,8 @@ class VitalSigns:
             Updates(),
             Decay(),
             LeftFrozen(),
+            StillMoving(),
+            RowsMoving(),
             Drifting(),
             Piling(),
             self.zeros,
@@ -98,6 +101,7 @@ class VitalSigns:
             Loops(),
             Twins(),
             Sharing(),
+            Tying(),
             self.keeping,
             Wiped(),
             Passing(watch),

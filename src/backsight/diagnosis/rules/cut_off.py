@@ -13,12 +13,12 @@ from backsight.diagnosis.amending import gone, written
 from backsight.diagnosis.evidence.constants import derivatives, renewed, summands
 from backsight.diagnosis.evidence.cuts import detached_whole, ends, measures_accuracy, undoing, where
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import ending
+from backsight.diagnosis.program import conditions_around, ending, loops_around
 from backsight.diagnosis.scene import Scene, rule
 from backsight.diagnosis.wording import counted, if_known, listed, shown, warning
 from backsight.findings.evidence import Fact
 from backsight.naming import search
-from backsight.source import Body, Place, read_at, statement_at
+from backsight.source import Body, Place, only, parsed, read_at, statement_at
 from backsight.source.bindings import assigned, assignments, bound, parameters_of, target_names, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.edits import OR
@@ -152,7 +152,7 @@ def _constant(what: str, cut: Severed, met: Met, node: int) -> Finding:
             f"{what} is added to the loss but depends on nothing that is trained.",
             (
                 shown(taken.place, f"reads `{taken.read}`, which is computed without what is trained."),
-                shown(taken.computed, f"computes `{taken.unused}`, of the same shape, which nothing reads."),
+                if_known(taken.computed, f"computes `{taken.unused}`, of the same shape, which {taken.beside}."),
                 shown(met.line.place, "adds the constant."),
             ),
             f"Use {taken.unused} in place of {taken.read}: {taken.mended}{written(taken.place, taken.mended)}.",
@@ -181,7 +181,20 @@ def _apart(scene: Scene, met: Met) -> Severed | None:
     ):
         return None
     ways = {"frozen", "no_grad", "inference"}
-    return next((cut for cut, _, made in met.cuts if cut.by in ways and cut.line and made > scene.began), None)
+    every = ((cut, made) for cut, _, made in met.cuts if cut.by in ways and cut.line)
+    return next((cut for cut, made in every if _is_of_this_step(scene, cut, made, met)), None)
+
+
+def _is_of_this_step(scene: Scene, cut: Severed, made: int, met: Met) -> bool:
+    """Whether a cut was made in this step: before its first operation, too, where the text has it above the sum."""
+    if made != scene.began or cut.line is None:
+        return made > scene.began
+    (body, statement), (around, _) = read_at(cut.line.place), read_at(met.line.place)
+    if body is None or around is None or statement is None or body.node is not around.node:
+        return False
+    at, sums = cut.line.line, met.line.line
+    is_in_turn = loops_around(body, at) == loops_around(body, sums)
+    return at < sums and is_in_turn and set(conditions_around(body, at)) <= set(conditions_around(body, sums))
 
 
 def _cut(scene: Scene, met: Met) -> Severed | None:
@@ -193,24 +206,28 @@ def _cut(scene: Scene, met: Met) -> Severed | None:
     meant = cut.by in ("detach", "data") and (met.term < 0 or (cut.line and cut.line.place == met.line.place))
     reached = scene.reached()
     trained = any((leaf := ref()) is not None and id(leaf) in reached for ref in leaves)
-    return cut if cut.line is not None and made > scene.began and trained and not meant else None
+    return cut if cut.line and trained and not meant and _is_of_this_step(scene, cut, made, met) else None
 
 
-# A variable that was taken for another one: what the loss should read is never read, and what it reads is no result of
-# what is trained.
+# A variable that was taken for another one: what the loss should read is never read, or something is compared with
+# itself, and what it reads is no result of what is trained.
 
 
 _DEEPEST = 16
 
+_PASSES = frozenset({"softmax", "log_softmax", "sigmoid", "logsigmoid", "tanh", "relu", "normalize", "detach", "clone"})
+"""What makes of each row of a tensor another one."""
+
 
 class Mistaken(NamedTuple):
-    """The statement that reads `read`, and what it would be with `unused`, which another statement computes in vain."""
+    """The statement that reads `read`, and what it would be with `unused`, which another statement computes."""
 
     place: Place
     read: str
     unused: str
-    computed: Place
+    computed: Place | None
     mended: str
+    beside: str = "nothing reads"
 
 
 def mistaken(met: Met) -> Mistaken | None:
@@ -224,8 +241,10 @@ def mistaken(met: Met) -> Mistaken | None:
         return None
     tensors = _variables(met.line.file, body)
     unused = [name for name in _never_read(body) if (held := tensors.get(name)) is not None and held.requires_grad]
-    if len(unused) != 1 or met.term < 0:
+    if met.term < 0:
         return None
+    if len(unused) != 1:
+        return _with_itself(body, met.operands[met.term], statement, tensors)
     ((name,), made) = unused, assignments(body, unused[0])
     computed = statement_at(body, *made[0].position) if len(made) == 1 else None
     if computed is None:
@@ -242,6 +261,48 @@ def mistaken(met: Met) -> Mistaken | None:
     reader, read = found
     mended = _first_replaced(body, reader, read, name)
     return Mistaken(body.place(reader), read, name, made[0], mended) if mended else None
+
+
+def _with_itself(body: Body, term: str, statement: ast.stmt, tensors: Mapping[str, torch.Tensor]) -> Mistaken | None:
+    """Return which variable was taken for the only one of its shape that is trained, where a call compares it with
+    itself."""
+    ways = [(parsed(term), statement)]
+    for value, reader in ways:  # grows as we go
+        calls = [each for each in ast.walk(value) if isinstance(each, ast.Call)] if value is not None else []
+        for call in calls:
+            sides = [_side(body, each, reader, tensors) for each in call.args[:2]]
+            if len(sides) == 2 and sides[0] is not None and sides[1] is not None and sides[0][1] == sides[1][1]:
+                return _other(body, *sides[0], tensors)
+        for name in _names(value) if value is not None and len(ways) < _DEEPEST else ():
+            places = assignments(body, name, before=reader.lineno)
+            made = statement_at(body, *places[-1].position) if places else None
+            ways += [(made.value, made)] if isinstance(made, ast.Assign) else []
+    return None
+
+
+def _side(
+    body: Body, given: ast.expr, reader: ast.stmt, tensors: Mapping[str, torch.Tensor]
+) -> tuple[ast.stmt, str] | None:
+    """Return the only tensor whose rows an operand is made of, and the statement that makes it."""
+    places = assignments(body, given.id, before=reader.lineno) if isinstance(given, ast.Name) else ()
+    made = statement_at(body, *places[-1].position) if places else None
+    for value, statement in ((made.value if isinstance(made, ast.Assign) else None, made), (given, reader)):
+        read = {each for each in _names(value) if each in tensors} if value is not None else set()
+        calls = (each for each in ast.walk(value) if isinstance(each, ast.Call)) if value is not None else ()
+        if statement is not None and len(read) == 1 and all(callee(each)[1] in _PASSES for each in calls):
+            return statement, read.pop()
+    return None
+
+
+def _other(body: Body, reader: ast.stmt, read: str, tensors: Mapping[str, torch.Tensor]) -> Mistaken | None:
+    held = tensors[read]
+    alike = (n for n, t in tensors.items() if t.requires_grad and t.shape == held.shape and n != read)
+    name = only(each for each in alike if assignments(body, each, before=reader.lineno))
+    mended = _first_replaced(body, reader, read, name) if name is not None and not held.requires_grad else ""
+    if name is None or not mended:
+        return None
+    made = assignments(body, name, before=reader.lineno)[-1]
+    return Mistaken(body.place(reader), read, name, made, mended, "is trained")
 
 
 def _variables(file: str, body: Body) -> Mapping[str, torch.Tensor]:
@@ -311,9 +372,10 @@ def _names(node: ast.AST) -> list[str]:
 
 def _first_replaced(body: Body, statement: ast.stmt, read: str, other: str) -> str:
     """Return a statement of one line with another variable where it reads one for the first time."""
-    text, first = body.place(statement).text, statement.lineno
+    first = statement.lineno
+    text = body.lines[first - 1][statement.col_offset : statement.end_col_offset]  # not shortened
     nodes = [n for n in expressions(statement) if isinstance(n, ast.Name) and n.id == read and n.lineno == first]
-    if not nodes or statement.end_lineno != first or not text.isascii() or text.endswith("…"):
+    if not nodes or statement.end_lineno != first or not body.lines[first - 1].isascii():
         return ""
     at = min(n.col_offset for n in nodes) - statement.col_offset
     return text[:at] + other + text[at + len(read) :] if text[at:].startswith(read) else ""

@@ -443,7 +443,7 @@ def _fix(
     if unseen:
         looks = f"{_model_of(scene, unseen)}.parameters() does not look inside a plain {_plain_kind(scene, leaves)}."
         return f"{_registered(scene, leaves)} {looks}"
-    one, first = len(leaves) == 1, next(iter(scene.optimizers))
+    one, first = len(leaves) == 1, _stepping(scene)
     if leaves[0].name and (late := made_late(scene, leaves[0])) is not None:
         return f"Create it in __init__, not in the first forward pass ({late}), or create {first} after that pass."
     if left is not None:
@@ -454,6 +454,15 @@ def _fix(
     if not code:
         how += _held_too(scene, leaves, first)
     return f"To train {it}, {how}. {OR}Otherwise, freeze {it} with requires_grad_(False)."
+
+
+def _stepping(scene: Scene) -> str:
+    """The optimizer that makes a step next after the backward, as the text has it; else the first one."""
+    body, called = body_around(*scene.site), {ending(name): name for name in reversed(list(scene.optimizers))}
+    below = (s for s in statements(body.node) if s.lineno >= scene.site[1]) if body is not None and called else ()
+    steps = (callee(call) for each in below for call in calls_in(each))
+    found = (called.get(ending(dotted(receiver))) for receiver, method in steps if method == "step")
+    return next(filter(None, found), next(iter(scene.optimizers)))
 
 
 def _held_too(scene: Scene, leaves: Sequence[Leaf], optimizer: str) -> str:
