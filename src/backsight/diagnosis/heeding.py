@@ -49,7 +49,10 @@ class Heeding:
             return finding
         what = finding.title.partition(":")[0].rstrip(".")
         said = f"{what}: the warning {before.code} above says why."
-        return replace(finding, title=said, evidence=finding.evidence[-1:], fix=before.fix or finding.fix)
+        source = before.source or finding.source  # which the evidence has: not a line of which nothing is said
+        return replace(
+            finding, title=said, evidence=finding.evidence[-1:], fix=before.fix or finding.fix, source=source
+        )
 
     def has_said(self, finding: Finding) -> bool:
         """Whether a warning has named the statement that a finding of an audit blames for the same."""

@@ -12,12 +12,13 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis.errors.learnt_buffers import learnt_buffers
 from backsight.diagnosis.errors.out_of_sight import out_of_sight
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.weights_held import CONTAINERS, entries_of, mended
 from backsight.diagnosis.errors.weights_made import as_parameters, assigned_at
 from backsight.diagnosis.evidence.exhausted import ONCE, exhausted
-from backsight.diagnosis.evidence.unbuilt import Unbuilt, unbuilt
+from backsight.diagnosis.evidence.unbuilt import Unbuilt, made_in_passing, unbuilt
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, counted, described, failing, if_known, listed, shown
 from backsight.findings.evidence import Fact
@@ -334,6 +335,14 @@ def of_tensors(given: Given, *, asked: bool) -> Finding | None:
     return None
 
 
+def of_buffers(given: Given) -> Finding | None:
+    """The model's weights are buffers that require grad."""
+    for name, module in given.modules if not _have_parameters(given) else ():
+        if (found := learnt_buffers(given.level, given.node, name, module)) is not None:
+            return explanation(found.title, (found.registered, given.asked), found.fix, source=given.failure.source)
+    return None
+
+
 def made_later(given: Given) -> Finding | None:
     """The layers are made by another method than `__init__`, which has not run yet."""
     for name, module in given.modules if not _have_parameters(given) else ():
@@ -376,6 +385,14 @@ def without_any(given: Given) -> Finding | None:
     if not given.modules or _have_parameters(given) or len(given.modules) > 1:
         return None
     name, module = given.modules[0]
+    if (passing := made_in_passing(module)) is not None:
+        many = counted(len(passing.layers), "layer")
+        return explanation(
+            f"{name} has no parameters: its methods make {many} anew each time they run.",
+            (*(shown(each, "makes a layer for this call, with new weights.") for each in passing.places), given.asked),
+            f"{passing.fix} As it is, nothing keeps their weights, so nothing can train them.",
+            source=passing.places[0],
+        )
     return explanation(
         f"{name} has no parameters: {class_name(type(module))} has nothing to train.",
         (given.asked,),
@@ -448,6 +465,7 @@ def filled_later(given: Given) -> Finding | None:
 
 CAUSES: tuple[Cause, ...] = (
     too_early,
+    of_buffers,
     in_plain_container,
     in_another_object,
     partial(of_tensors, asked=True),

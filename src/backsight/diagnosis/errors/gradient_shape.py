@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
+from backsight.diagnosis.errors.mask_overwritten import by_mask
 from backsight.diagnosis.errors.misfits import data_replaced, gradient_assigned, replaced_leaves
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, elements, returned
@@ -291,6 +292,8 @@ def _by_message(failure: Failure, match: re.Match[str], found: Applied | None) -
             source=computed[1] if computed else failure.source,
             exact=found is not None,
         )
+    if (mask := by_mask(failure, match)) is not None:
+        return mask
     operation = op_name(match["node"]).lower()
     said = f"{match['node']}, input {index}: {match['what']}."
     return data_replaced(failure, replaced_leaves(failure), f"input {index} of {operation}", said)

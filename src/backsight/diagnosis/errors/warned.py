@@ -16,8 +16,9 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, failing, if_known, shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
-from backsight.source import Place, read_at
-from backsight.source.body import dotted, statements
+from backsight.source import Place, backward_calls, read_at
+from backsight.source.bindings import Use, arms_of, uses
+from backsight.source.body import callee, calls_in, dotted, is_constant, statements
 from backsight.source.edits import OR, put, write
 from backsight.story.failure import Failure
 from backsight.story.memory import is_module, needs_gradient, shape_of
@@ -87,8 +88,24 @@ def below(origin: Made | None, method: str) -> str:
     body, statement = read_at(origin.place if origin is not None and origin.name else None)
     if origin is None or body is None or not isinstance(statement, ast.Assign | ast.AugAssign | ast.AnnAssign):
         return ""
-    call = f"{origin.name}.{method}()"
-    return f": put `{call}` below line {statement.end_lineno}{put(call, 'below', body.place(statement))}"
+    last: ast.stmt = statement
+    call, own = f"{origin.name}.{method}()", arms_of(body, statement)
+    after = [each for each in statements(body.node) if each.lineno > statement.lineno]
+    ends = [each.line for each in backward_calls(body)]
+    ends += [each.lineno for each in after if Use(f"{origin.name}.grad", False) in uses(each)]
+    end = min((line for line in ends if line > statement.lineno), default=0)
+    asking = [each for each in after if each.lineno < end and _asks(each, origin.name)]
+    if method == "retain_grad" and asking and arms_of(body, asking[-1]) == own:  # before that it may be without
+        last = asking[-1]
+    return f": put `{call}` below line {last.end_lineno}{put(call, 'below', body.place(last))}"
+
+
+def _asks(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement sets a tensor's requires_grad: `x.requires_grad_()`, `x.requires_grad = True`."""
+    if isinstance(statement, ast.Assign) and is_constant(statement.value, True):
+        return any(dotted(each) == f"{name}.requires_grad" for each in statement.targets)
+    calls = [callee(call) for call in calls_in(statement)] if isinstance(statement, ast.Expr) else []
+    return any(called == "requires_grad_" and of is not None and dotted(of) == name for of, called in calls)
 
 
 def _written(read: Read, origin: Made) -> str:

@@ -228,8 +228,9 @@ def loss_that_does_not_fall(recording: Recording) -> Iterator[Finding]:
     """Every loss of the run is at its end what it was at its beginning, or higher, as far as its noise lets one say.
 
     A note: the losses of a game, or of a policy, need not fall. So nothing is said where one of several does, nor where
-    the only one takes both signs, as a policy's does, or was much lower meanwhile. Where the updates are negligible, or every loss exploded, it is a warning. A single loss that falls by little, with
-    a learning rate that could be higher, is a note.
+    the only one takes both signs, as a policy's does, or was much lower meanwhile. Where the updates are negligible, or
+    every loss exploded, it is a warning. A single loss that falls by little, with a learning rate that could be higher,
+    is a note.
     """
     every = {name: _Course(*each) for name, each in losses(recording.run).items() if len(each[1]) >= FEWEST}
     if not every or not all(np.isfinite(each.values).all() for each in every.values()):

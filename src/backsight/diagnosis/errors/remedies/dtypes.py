@@ -288,7 +288,10 @@ def _origin(found: Refusal, name: str, tensor: torch.Tensor) -> Iterator[Fact]:
         return
 
 
-@remedy(r"result type (\w+) can't be cast to the desired output type (Byte|Char|Short|Int|Long|Bool)")
+@remedy(
+    r"result type (\w+) can't be cast to the desired output type (Byte|Char|Short|Int|Long|Bool)"
+    r"|Found dtype (Byte|Char|Short|Int|Long|Bool) but expected"
+)
 def _into_integers(found: Refusal, match: Match) -> Remedy | None:
     """A loss was given labels as integers, or a tensor of integers is changed by floats."""
     body, statement = found.level.body, found.level.statement
@@ -307,10 +310,19 @@ def _into_integers(found: Refusal, match: Match) -> Remedy | None:
     target, scores = given.get("target"), given.get("input")
     if not is_tensor(target) or not is_tensor(scores) or scores.dtype not in CASTS:
         return None
+    if target.is_floating_point() or target.is_complex():
+        return None
     read = [node for node in expressions(statement) if value_of(found.level, node) is target]
     name = body.text(read[0]) if read else next((text for text, each in whole if each is target), "the target")
     cast = f"{simple(name)}.{CASTS[scores.dtype]}()"
     line = rewritten(body, statement, {read[0]: cast}) if len(read) == 1 else ""
     loss = found.below[-1].frame.f_code.co_name
     how = f": {on_line(found.level.place, line)}" if line else ""
-    return Remedy(f"{loss}() needs a target in floating point, and {name} holds {dtype_name(target.dtype)}{how}.")
+    made = assignments(body, name, before=found.level.line)[-1:]
+    maker = statement_at(body, *made[0].position) if made else None
+    call = next(filter(_is_plain_factory, calls_in(maker)), None)
+    line = with_flag(body, maker, call, "dtype", f"torch.{dtype_name(scores.dtype)}") if call and maker else ""
+    if call is not None and line:
+        how = f", as {body.text(call.func)}() makes of whole numbers: {on_line(made[0], line)}"
+    needs = f"{loss}() needs a target in floating point, and {name} holds {dtype_name(target.dtype)}{how}."
+    return Remedy(needs, place=made[0] if line and call is not None else None)
