@@ -123,7 +123,7 @@ def run(
         held = {(number, k): had for number, k, had, _ in told.get("gradients", ())}
         got = frozenset(each for each, had in held.items() if had)
         return Outcome(
-            status, faults, told.get("steps"), error, took, told.get("trained"), unwatched, got, held.keys() - got
+            status, faults, told.get("steps"), error, took, told.get("trained"), unwatched, got, frozenset(held) - got
         )
 
 
