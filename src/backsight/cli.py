@@ -427,7 +427,8 @@ def _run(options: argparse.Namespace) -> int:
     from backsight.launch.voice import of_several, tries
 
     script, *rest = options.program
-    if not overlay.ask("" if options.module else script):
+    is_trial = overlay.ask("" if options.module else script)
+    if not is_trial:
         tries.command = shlex.join(["backsight", "fix", *_program(options)])
     as_lines.ask(script, stderr=options.json, file=options.json_to)
     of_several.ask()
@@ -438,6 +439,7 @@ def _run(options: argparse.Namespace) -> int:
         nonfinite=options.nonfinite,
         level=options.watch,
     )
+    training.is_trial = is_trial
     observer: Observer = training
     recording: RecordingObserver | None = None
     if options.record or options.report:

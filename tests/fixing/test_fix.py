@@ -118,7 +118,7 @@ def test_a_change_after_which_something_is_found_is_shown_and_not_written(
     error = trials.Fault("BS201", "error", "It fails.", "train.py:1", "x = 1", "", (edits,), True)
     outcomes = {
         "x = 1\n": trials.Outcome(1, (error,), None, "", 1.0),
-        "x = 2\n": trials.Outcome(0, (idle,), 1, "", 1.0),
+        "x = 2\n": trials.Outcome(0, (idle,), 1, "", 1.0, idle=frozenset({(0, 1)})),
     }
 
     def run(words: Sequence[str], texts: Mapping[str, str], *given: Any, **named: Any) -> trials.Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -166,3 +167,24 @@ def test_an_edit_that_does_not_fit_or_is_of_a_library_is_not_run(program: Progra
     assert program.searched(ended(wrong)) is None
     assert program.searched(ended(theirs)) is None
     assert program.ran == []
+
+
+def test_what_is_found_beside_the_error_is_told_and_not_mended(program: Program) -> None:
+    beside = replace(
+        program.fault("one part is detached", "attached", explains=False, severity="warning"), code="BS102"
+    )
+    program.outcomes = {"good": ended(beside)}
+    found = program.searched(ended(program.fault("x", "good")))
+    assert line_of(found) == "good" and found is not None and found.does and program.ran == ["good"]
+    program.outcomes = {"good": replace(ended(beside), idle=frozenset({(0, 1)})), "attached": ended()}
+    found = program.searched(ended(program.fault("x", "good")))
+    assert line_of(found) == "attached"
+
+
+def test_a_change_that_stops_what_was_trained_is_none(program: Program) -> None:
+    start = replace(ended(program.fault("x", "cut", "good")), got=frozenset({(0, 0), (0, 1)}))
+    program.outcomes = {"cut": replace(ended(), got=frozenset({(0, 0)}), idle=frozenset({(0, 1)})), "good": ended()}
+    assert line_of(program.searched(start)) == "good"
+    detached = replace(program.fault("detached", explains=False, severity="warning"), code="BS102")
+    program.outcomes = {"x.detach()": replace(ended(detached), idle=frozenset({(0, 1)}))}
+    assert program.searched(ended(program.fault("x", "x.detach()"))) is None

@@ -35,7 +35,7 @@ def fix(
         most: how many changes are tried.
 
     Returns:
-        The exit status: 0 if there is nothing to fix, or with a change nothing is found anymore; else 1.
+        The exit status: 0 if there is nothing to fix, or a change mends the error, or all that was found; else 1.
     """
     first = run(words, {}, None, shown=True)
     if not first.failed and not first.silent:
@@ -67,7 +67,8 @@ def fix(
         say("", "backsight: the change does not fit the program as it stands, so there is none to try")
         return 1
     if found is None:
-        say("", f"backsight: none of {counted(search.runs, 'change')} helped; the explanation above is all there is")
+        none = f"none of {counted(search.runs, 'change')} helped" if search.runs > 1 else "that change is no fix"
+        say("", f"backsight: {none}; the explanation above is all there is")
         return 1
     if len(search.ways) > 1 or way > 1:
         if way > len(search.ways):
@@ -107,7 +108,7 @@ def _tell(tried: Tried, ended: bool) -> None:
         say(f"{indent}  -> {_came_of(tried)}")
     elif tried.without:
         gone = listed([in_words(edit) for edit in tried.without[-1].edits])
-        say(f"{indent}the same without: {gone}")
+        say(f"{indent}is an earlier change still needed? The same, but without this: {gone}")
     else:
         say(*(f"{indent}{in_words(edit)}" for edit in tried.edits))
 
@@ -127,8 +128,13 @@ def _came_of(tried: Tried) -> str:
     after, of = tried.outcome, tried.of
     if of is not None and any(each.is_like(of) for each in after.faults):
         return "no: the same again"
+    if tried.without and not tried.does:
+        left = after.failure or next(iter(after.silent), None)
+        return f"yes: {f'{left.code} at {left.at}: {left.title}' if left is not None else 'it fails without that'}"
+    if tried.stopped:
+        return f"no: it runs, but {counted(tried.stopped, 'parameter')} of an optimizer would get no gradient"
     if after.failure is not None:
-        return f"then another: {after.failure.code} at {after.failure.at}: {after.failure.title}"
+        return f"that error is gone; the next one: {after.failure.code} at {after.failure.at}: {after.failure.title}"
     if after.failed:
         return f"no: {after.error or f'it ends with status {after.status}'}"
     ended = f"still runs after {after.seconds:.0f} s" if after.status is None else "runs to its end"
@@ -142,23 +148,25 @@ def _came_of(tried: Tried) -> str:
 
 def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write: bool, way: int) -> int:
     option = ["--way", str(way)] if way > 1 else []
-    if found.is_clean:
+    if found.does:
         told = "With this change it runs, and nothing is found in it:"
-        if found.outcome.status is None:
+        if not found.is_clean:
+            told = "Use this change: it mends the error. What is found beside that was not touched, and may be meant:"
+        if found.is_clean and found.outcome.status is None:
             told = (
                 f"With this change it still ran when its time was over, after {found.outcome.seconds:.0f} s, and "
                 "nothing was found until then:"
             )
     elif found.outcome.failed:
-        told = "With this change that error is gone, and then comes another, so it may be no fix:"
+        told = "This change is not enough: that error is gone, but another one comes, for which no change helped:"
     else:
-        told = "With this change it runs, and this is found, which the change may have brought or laid bare:"
+        told = "Do not use this change as it is: the program runs with it, but this is wrong then:"
     left = _asked(found.outcome)
     say("", told, *(f"  {each.code} at {each.at}: {each.title}" for each in left), "")
     _put("".join(_diff(file, before[file], text) for file, text in found.texts.items()))
-    if not write and found.is_clean:
+    if not write and found.does:
         say("", f"To write it into your files: {shlex.join(['backsight', 'fix', '--write', *option, *words])}")
-    elif write and not found.is_clean:
+    elif write and not found.does:
         say("", "Nothing is written, as that may not be the whole of it.")
     elif changed := [os.path.relpath(file) for file, text in before.items() if write and read(file) != text]:
         say("", f"Nothing is written, as {listed(changed)} was changed meanwhile. The change is above.")
@@ -167,7 +175,7 @@ def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write:
         for file, text in found.texts.items():
             _write(file, text)
             say(f"backsight: written: {os.path.relpath(file)}")
-    return 0 if found.is_clean else 1
+    return 0 if found.does else 1
 
 
 def _diff(file: str, before: str, after: str) -> str:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import tokenize
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from backsight.fixing.trial import Fault, Outcome
 from backsight.naming.roots import is_library
-from backsight.source.edits import Alternative, EditError, edited
+from backsight.source.edits import Alternative, Edit, EditError, edited
 
 _DEEPEST = 5
 """Errors that are mended one after the other."""
@@ -48,6 +48,24 @@ class Tried:
         return self.outcome.is_clean
 
     @property
+    def start(self) -> Outcome:
+        """How the program ends as it is."""
+        return self.outcome if self.before is None else self.before.start
+
+    @property
+    def does(self) -> bool:
+        """Whether nothing is left to mend: of a program that failed, what it does beside its error is not touched."""
+        return self.is_clean or (self.start.failed and not self.outcome.failed and not self.outcome.stopping)
+
+    @property
+    def stopped(self) -> int:
+        """How many parameters get no gradient anymore that had one before the error, or that the change detaches."""
+        lost = self.start.got & self.outcome.idle
+        if not lost and self.start.failed and self.outcome.stopping and any(map(_detaches, self.edits)):
+            lost = self.outcome.idle
+        return 0 if self.outcome.failed else len(lost)
+
+    @property
     def chain(self) -> list[Tried]:
         """What this was tried upon, from the first change on, and this; without what is left out."""
         before = self.before.chain if self.before is not None else []
@@ -59,7 +77,7 @@ class Tried:
         if self.of is None or self.before is None:
             return False
         after, failed = self.outcome, self.before.outcome.failed
-        if any(each.is_like(self.of) for each in after.faults) or (after.failed and not failed):
+        if any(each.is_like(self.of) for each in after.faults) or (after.failed and not failed) or self.stopped:
             return False
         return (
             after.failure is not None if after.failed else failed or len(after.silent) < len(self.before.outcome.silent)
@@ -89,13 +107,13 @@ class Search:
     def from_(self, start: Outcome) -> Tried | None:
         """Return the best program that was found; None if no change has helped."""
         self._go_on(Tried({}, start))
-        self.ways = [*map(self._smaller, self.ways)]
+        self.ways = [*map(self._smaller, sorted(self.ways, key=lambda way: len(way.outcome.silent)))]
         return self.ways[0] if self.ways else self._best
 
     def _go_on(self, at: Tried) -> bool:
         """Whether a program was found that runs without a fault."""
         mended: Fault | None = None
-        for fault, alternative in _asked(at.outcome):
+        for fault, alternative in _asked(at):
             if mended is not None and (fault is not mended or len(self.ways) == _WAYS):
                 return True
             texts = self._with(alternative, at.texts)
@@ -108,7 +126,7 @@ class Search:
             if not tried.helped:
                 continue
             self._best = tried if self._best is None else min(self._best, tried, key=_rank)
-            if tried.is_clean:
+            if tried.does:
                 self.ways.append(tried)
                 mended = fault
             elif mended is None and tried.depth < _DEEPEST and self._go_on(tried):
@@ -129,7 +147,8 @@ class Search:
             if texts is None or self.runs == self.most:
                 continue
             less = self._run(replace(way, texts=texts, without=(*way.without, each)))
-            if less.is_clean and (less.outcome.trained or 0) >= (way.outcome.trained or 0):
+            fine = less.does and not less.stopped and len(less.outcome.silent) <= len(way.outcome.silent)
+            if fine and (less.outcome.trained or 0) >= (way.outcome.trained or 0):
                 way = less
         return way
 
@@ -180,9 +199,19 @@ def _rank(tried: Tried) -> tuple[bool, int, int]:
     return tried.outcome.failed, len(tried.outcome.silent), -tried.depth
 
 
-def _asked(outcome: Outcome) -> Iterator[tuple[Fault, Alternative]]:
-    """Each change that can be tried: for the error that ended the run; else for what was found, the gravest first."""
-    faults = [outcome.failure] if outcome.failure is not None else [] if outcome.failed else outcome.silent
+def _detaches(edit: Edit) -> bool:
+    return any(cut in edit.code for cut in (".detach()", "no_grad()", ".data", ".item()"))
+
+
+def _asked(at: Tried) -> Iterator[tuple[Fault, Alternative]]:
+    """Each change that can be tried: for the error that ended the run; else for what was found, the gravest first.
+
+    Of a program that failed, what is found once its error is gone is mended only if it keeps gradients from parameters.
+    """
+    outcome = at.outcome
+    faults: Sequence[Fault] = outcome.stopping if at.start.failed else outcome.silent
+    if outcome.failed:
+        faults = [outcome.failure] if outcome.failure is not None else []
     return ((fault, alternative) for fault in faults for alternative in fault.edits if not _is_others(alternative))
 
 

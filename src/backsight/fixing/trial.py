@@ -41,6 +41,10 @@ class Fault:
         return (self.code, self.title, self.statement) == (other.code, other.title, other.statement)
 
 
+Held = tuple[int, int]
+"""A parameter, by the number of its optimizer and its own number in that."""
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a run ended.
@@ -50,6 +54,7 @@ class Outcome:
     steps: how many optimizer steps there were, if that is known.
     trained: how many parameters had a gradient in one, if that is known.
     unwatched: whether its error was explained without a watch, which had looked at the first steps alone.
+    got, idle: which parameters had a gradient in a step of their optimizer, and which trainable ones never had.
     error: the last line of a traceback that it has printed; empty if that was shown.
     """
 
@@ -60,6 +65,8 @@ class Outcome:
     seconds: float
     trained: int | None = None
     unwatched: bool = False
+    got: frozenset[Held] = frozenset()
+    idle: frozenset[Held] = frozenset()
 
     @property
     def failed(self) -> bool:
@@ -68,6 +75,11 @@ class Outcome:
     @property
     def is_clean(self) -> bool:
         return not self.failed and not self.silent
+
+    @property
+    def stopping(self) -> tuple[Fault, ...]:
+        """What was found that keeps gradients from parameters of an optimizer, if some never had any."""
+        return tuple(each for each in self.silent if each.code == "BS102" and each.severity != "note" and self.idle)
 
     @property
     def failure(self) -> Fault | None:
@@ -108,7 +120,11 @@ def run(
         faults, told = _read(said)
         error = errors[-1].strip() if errors else ""
         unwatched = told.get("unwatched", False)
-        return Outcome(status, faults, told.get("steps"), error, took, told.get("trained"), unwatched)
+        held = {(number, k): had for number, k, had, _ in told.get("gradients", ())}
+        got = frozenset(each for each, had in held.items() if had)
+        return Outcome(
+            status, faults, told.get("steps"), error, took, told.get("trained"), unwatched, got, frozenset(held) - got
+        )
 
 
 def _shown(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:

@@ -74,6 +74,8 @@ class TrainingObserver:
         self._ended_by: dict[int, tuple[str, str | None]] = {}
         """What was told of the errors that ended threads: one of them may end the program as well."""
 
+        self.is_trial = False
+        """Whether `backsight fix` runs it, and compares what its optimizers get."""
         self._begun = self._failed = False
         self._explained = 0
 
@@ -198,6 +200,12 @@ class TrainingObserver:
             self._stop()
             if self._begun:
                 self._report(self._found_leaks())
+            if self.is_trial and self._steps is not None:
+                from backsight.launch.lines import as_lines
+
+                steps = self._steps.watch.steps
+                held = {"steps": steps.count, "trained": steps.trained, "gradients": steps.gradients()}
+                as_lines.keep(as_lines.line("message", text="", **held))
         finally:
             if self._begun and not self.quiet and rank() == 0:
                 self._tell_of_pytorch()
