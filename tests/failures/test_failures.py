@@ -24,7 +24,6 @@ MISSED = frozenset(
         "grad_none/gradient_in_a_variable",
         "grad_none/no_backward_yet",
         "inference/filled_by_a_method",
-        "inference/table_filled_while_sampling",
         "modified/activation_of_a_sequential",
         "modified/averaged_between_the_passes",
         "modified/changed_before_and_after",

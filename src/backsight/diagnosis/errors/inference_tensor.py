@@ -17,15 +17,17 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, failing, if_known, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
-from backsight.source import parsed, read_at
+from backsight.source import Place, only, parsed, read_at, statements_of
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
 from backsight.source.edits import OR, on_line, put, remove, sentence, unwrap, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
+from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor
 from backsight.story.modes import Block, disabled_at, headed, inference_block, inference_seen, without_inference
 from backsight.story.sections import Section, called_by, followed, section_of
+from backsight.story.stores import apart, stores
 from backsight.story.trained import Trained, trained
 from backsight.tape import tensors_in
 
@@ -50,6 +52,7 @@ def inference_tensor(failure: Failure, match: re.Match[str]) -> Finding:
     name = text or (names_of(failure, [tensor])[0] if tensor is not None else "")
     seen = inference_seen(tensor) if tensor is not None else None
     block = seen or (inference_block(failure, name) if name else None)
+    filled = _filled(failure, name) if block is None else None
     lines: list[Fact | None] = []
     if seen is not None:
         made = None if seen.made == seen.place else seen.made
@@ -60,6 +63,12 @@ def inference_tensor(failure: Failure, match: re.Match[str]) -> Finding:
             if_known(block.made, f"assigns the result to {held}."),
             shown(block.place, f"runs {block.what} under torch.inference_mode(), and creates {name} in it."),
         ]
+    elif filled is not None:
+        block, keeping = filled
+        lines = [
+            shown(block.place, f"runs {block.what} under torch.inference_mode(), as nothing else does.", "read"),
+            shown(keeping, f"creates it when that runs first, and keeps it as {name}."),
+        ]
     does, why = next(_SAYS[key] for key, value in said.items() if value)
     label = name or (f"A {described(tensor)}" if tensor is not None else "A tensor")
     return explanation(
@@ -67,8 +76,23 @@ def inference_tensor(failure: Failure, match: re.Match[str]) -> Finding:
         (*lines, *failing(failure, does)),
         _fix(failure, said, name, tensor, block),
         source=block.place if block else failure.source,
-        exact=tensor is not None and block is not None,
+        exact=tensor is not None and block is not None and filled is None,
     )
+
+
+def _filled(failure: Failure, name: str) -> tuple[Block, Place] | None:
+    """The only block or function of the program under inference mode, and the only statement that keeps what an
+    attribute, or an entry of one, holds: one of another function, which then has run in that mode first."""
+    variable = apart(name)[0]
+    kept = [each for each in stores(failure, variable) if each.inside] or stores(failure, variable)
+    kept = [each for each in kept if isinstance(parsed(each.keeping.value), ast.Call | ast.BinOp)]
+    inside = ((body, each.lineno) for body, each in statements_of(*user_files(failure)))
+    found = {off.place: off for body, line in inside if (off := disabled_at(body, line, "inference")) is not None}
+    off, store = only(found.values()), only(kept)
+    if off is None or store is None or "." not in variable or "with " in store.keeping.place.text:
+        return None
+    what = f"{off.function or 'the function'}()" if off.is_decorator else "this block"
+    return Block(off.place, what), store.keeping.place
 
 
 def _inference_tensors(failure: Failure) -> Iterator[tuple[str, torch.Tensor]]:
@@ -90,7 +114,7 @@ def _returned(level: Level) -> Iterator[torch.Tensor]:
         for called in called_by(section, call, ()) if section is not None else ():
             for node in (parsed(text) for text, _ in called.goals):
                 held = (called.value(dotted(each) or "") for each in (ast.walk(node) if node is not None else ()))
-                yield from (each for each in held if _is_inference(each))
+                yield from (tensor for each in held for tensor in tensors_in(each) if _is_inference(tensor))
 
 
 def _own(value: object) -> Iterator[object]:
