@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from accept import accepted, accepted_form, difference, others_of, text_of
 from columns import COLUMNS
 from running import Told, told
 from scripts import ROOT, Script, examples, scripts
+from sharded import one_in
 
 from backsight.findings.evidence import evidence_of
 
@@ -112,9 +114,14 @@ NEED_COLUMNS = frozenset(
 """The scripts whose cause is named by an expression in its line, which Python 3.10 does not tell."""
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture
 def script(request: pytest.FixtureRequest) -> Script:
     return Script(ROOT / f"{request.param}.py")
+
+
+def each(names: list[Any]) -> pytest.MarkDecorator:
+    """A test of each script: `make test` tries one in two watched and the others after the fact, `make accept` all."""
+    return pytest.mark.parametrize("script", names, indirect=True)
 
 
 PINNED = torch.__version__.startswith("2.13.") and COLUMNS
@@ -139,6 +146,7 @@ def skip_without_columns(script: Script, found: Told) -> None:
         pytest.skip("Python 3.10 knows the line of an instruction, and not where in it")
 
 
+@each(one_in(2, NAMES))
 def test_under_an_exact_watch_the_cause_is_found(script: Script) -> None:
     found = told_of(script, watched=True)
     skip_without_columns(script, found)
@@ -147,6 +155,7 @@ def test_under_an_exact_watch_the_cause_is_found(script: Script) -> None:
     assert found.finding.exact is ("unsure" not in script.head), str(found.finding)
 
 
+@each(one_in(2, NAMES, first=1))
 def test_after_the_fact_it_is_found_too_unless_it_is_known_to_be_missed(script: Script) -> None:
     found = told_of(script, watched=False)
     if found.missing:
