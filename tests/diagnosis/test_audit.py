@@ -41,6 +41,12 @@ report = backsight.audit(loss)
 def test_a_report_says_what_was_looked_at() -> None:
     model = mlp()
     report = bs.audit(model(torch.randn(3, 4)).mean())
+    assert str(report).startswith(
+        "backsight: nothing found in 6 operations and 4 leaves\n  This is what the graph shows."
+    )
+    assert '<code class="code">backsight run</code>' in report._repr_html_()
+    with bs.watch(level="exact"):
+        report = bs.audit(model(torch.randn(3, 4)).mean())
     assert str(report) == "backsight: nothing found in 6 operations and 4 leaves"
 
 

@@ -221,6 +221,32 @@ def fit(folder: Path, source: str, line: int, code: str) -> bool:
     return bool(Finding("BS201", "error", "It fails.", fix=f"Write{write(lines_of(str(file), line), code)}.").edits)
 
 
+@pytest.mark.parametrize(
+    ("source", "line", "code"),
+    [
+        ("x = 1\nfor y in (x, 2):\n    z = y\n", 1, "pass"),
+        ("def f(a):\n    print(a)\n    b = a\n    return b\n", 2, "b = b.detach()"),
+        ("def f(a):\n    print(a)\n    for b in a:\n        print(b)\n", 2, "a = a + b"),
+    ],
+)
+def test_a_name_that_is_bound_further_down_is_none_to_read(source: str, line: int, code: str, tmp_path: Path) -> None:
+    assert not fit(tmp_path, source, line, code)
+
+
+@pytest.mark.parametrize(
+    ("source", "line", "code"),
+    [
+        ("def f():\n    pass\n    return x\nx = 1\n", 2, "y = x"),
+        ("def f(a):\n    for b in a:\n        pass\n    print(b)\n", 3, "c = b"),
+        ("def f(a):\n    a = 1\n    del a\n", 2, "a = a + 1"),
+        ("def f(a):\n    print(c)\n    c = a\n", 2, "print(c, a)"),  # it was so before
+        ("async def f(a):\n    pass\nb = 1\n", 2, "b = a"),
+    ],
+)
+def test_a_name_that_is_bound_before_or_elsewhere_is_read(source: str, line: int, code: str, tmp_path: Path) -> None:
+    assert fit(tmp_path, source, line, code)
+
+
 def test_of_several_alternatives_those_are_told_that_fit(tmp_path: Path) -> None:
     file = tmp_path / "edited.py"
     file.write_text("x = 1\ny = x\n", encoding="utf-8")

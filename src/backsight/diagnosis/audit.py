@@ -20,6 +20,11 @@ from backsight.tape import Models, NothingToCapture, no_jit_trace, no_torch_disp
 from backsight.tracing import current
 from backsight.tracing.steps import parameters
 
+_UNSEEN = (
+    "This is what the graph shows. What was cut off from it (a sample, detach(), NumPy) also shows with "
+    '`backsight run`, or within `backsight.watch(level="exact")`.'
+)
+
 
 def audit(*roots: Any, model: Models = None, optimizer: Optimizers = None) -> Report:
     """Look for what is wrong with a training step, just before its backward.
@@ -114,7 +119,9 @@ def _audited(
     ends = len(scene.graph.leaves)
     of_leaves = "1 leaf" if ends == 1 else f"{ends} leaves"
     looked_at = f"{counted(len(scene.graph) - ends, 'operation')} and {of_leaves}"
-    return Report(tuple(findings), looked_at, scene.graph)
+    watch = current()
+    unseen = "" if watch is not None and watch.level == "exact" else _UNSEEN
+    return Report(tuple(findings), looked_at, scene.graph, unseen)
 
 
 def _are_finite(roots: tuple[Any, ...]) -> bool | None:

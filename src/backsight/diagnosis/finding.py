@@ -22,7 +22,8 @@ UNKNOWN = "BS200"
 
 @dataclass(frozen=True)
 class Report:
-    """The findings of one audit, the gravest first. `looked_at` says how much there was to look at.
+    """The findings of one audit, the gravest first. `looked_at` says how much there was to look at, `unseen` what of
+    a training this audit could not see.
 
     ```python
     report = backsight.audit(loss)
@@ -36,6 +37,7 @@ class Report:
     findings: tuple[Finding, ...]
     looked_at: str = ""
     graph: Graph | None = field(default=None, repr=False, compare=False)
+    unseen: str = field(default="", repr=False, compare=False)
 
     def draw(self, file: str | os.PathLike[str] | None = None, **look: Any) -> Drawing:
         """Return the picture of the audited graph, each finding pinned to the nodes that it is about.
@@ -89,6 +91,8 @@ class Report:
             yield Text.assemble(
                 ("backsight: nothing found", "green"), (f" in {self.looked_at}" if self.looked_at else "", "dim")
             )
+            if self.unseen:
+                yield Text(f"  {self.unseen}", "dim")
         for k, finding in enumerate(self.findings):
             if k:
                 yield Text("")
@@ -104,7 +108,7 @@ class Report:
     def _repr_html_(self) -> str:
         from backsight.findings.printing.page import nothing_found, to_html
 
-        return "".join(to_html(finding) for finding in self.findings) or nothing_found(self.looked_at)
+        return "".join(to_html(finding) for finding in self.findings) or nothing_found(self.looked_at, self.unseen)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(str(self))

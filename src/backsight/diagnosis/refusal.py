@@ -44,7 +44,7 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, around_engine, failure_of, method
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, needs_gradient
-from backsight.tape import forward_class, parameters_in, registered
+from backsight.tape import forward_class, modules_in, parameters_in, registered
 from backsight.text import as_code
 from backsight.tracing import current
 
@@ -400,7 +400,9 @@ def assigned_parameter(found: Refusal) -> str:
     targets = _computed(level, statement)
     if level.body is None or not isinstance(statement, ast.Assign) or not targets:
         return ""
-    if any(use.name == targets[0] and not use.binds for use in uses(statement)):
+    if any(
+        level.body.text(each) == targets[0] for each in ast.walk(statement.value) if isinstance(each, ast.Attribute)
+    ):
         return ""  # it is computed from the parameter, which therefore cannot go first
     owner, _, name = targets[0].rpartition(".")
     value = level.body.text(statement.value)
@@ -457,23 +459,38 @@ def _computed(level: Level, statement: ast.stmt | None) -> list[str]:
         return []
     value = value_of(level, statement.value)
     known = is_tensor(value) and (not needs_gradient(value) or isinstance(value, torch.nn.Parameter))
-    names = [dotted(each) for each in statement.targets]
-    return [each for each in names if each and isinstance(level.value(each), torch.nn.Parameter) and not known]
+    targets = [each for each in statement.targets if isinstance(each, ast.Attribute) and level.body is not None]
+    held = [each for each in targets if isinstance(value_of(level, each), torch.nn.Parameter) and not known]
+    return [level.body.text(each) for each in held if level.body is not None]
 
 
 def _call_of(found: Refusal, owner: str, name: str, value: str) -> str:
-    """The only statement that calls a module, with the tensor in place of its parameter."""
-    calls: list[tuple[Body, ast.stmt, ast.Call]] = [
-        (body, each, call)
+    """The only statement that calls a module, or one that has it, with the tensor in place of its parameter."""
+    calls: list[tuple[Body, ast.stmt, ast.Call, str]] = [
+        (body, each, call, path)
         for body, each, call in calls_of(*user_files(found.failure))
-        if dotted(call.func) == owner and not call.keywords
+        if not call.keywords and (path := _path_to(found.level, owner, call.func, body)) is not None
     ]
     if len(calls) != 1:
         return ""
-    body, statement, call = calls[0]
+    body, statement, call, path = calls[0]
     given = "".join(f"{body.text(each)}, " for each in call.args).rstrip(" ")
-    new = rewritten(body, statement, {call: f"torch.func.functional_call({owner}, {{'{name}': {value}}}, ({given}))"})
+    key = f"{path}.{name}".lstrip(".")
+    model = body.text(call.func)
+    new = rewritten(body, statement, {call: f"torch.func.functional_call({model}, {{'{key}': {value}}}, ({given}))"})
     return f"on line {statement.lineno} write `{new}`{write(body.place(statement), new)}" if new else ""
+
+
+def _path_to(level: Level, owner: str, called: ast.expr, body: Body) -> str | None:
+    """Where in a module that is called another is, `0` of `self.decoder` for `self.decoder[0]`; None if it is not."""
+    text = body.text(called)
+    if text == owner:
+        return ""
+    if text == "self" or not owner.startswith((f"{text}.", f"{text}[")):
+        return None
+    inner, outer = (value_of(level, node) for node in (parsed(owner), called))
+    every = modules_in(outer) if is_module(outer) and is_module(inner) else ()
+    return next((path for path, each in every if each is inner), None)
 
 
 _MESSAGE = re.compile(r"Function '(?P<name>\w+?)(?:Backward)?\d*' returned nan values in its")

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import functools
 import json
 import linecache
 import os
@@ -19,7 +20,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Literal, get_args
 
-from backsight.source.body import Body, Place, covers, is_shared
+from backsight.source.bindings import Use, declared, parameters_of, uses
+from backsight.source.body import SCOPES, Body, Place, covers, is_shared, statements
 from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.text import as_code, listed
 
@@ -510,13 +512,39 @@ def _missing(alternative: Alternative) -> set[tuple[str, str]]:
     """The names, with their file, that a program would have to have and has not; a file alone if it is broken."""
     texts = {edit.file: "".join(linecache.getlines(edit.file)) for edit in alternative}
     try:
-        before = {file: _unknown(text) for file, text in texts.items()}
         after = edited(alternative, texts)
-        return {(file, name) for file, text in after.items() for name in _unknown(text) - before[file]}
+        return {(file, name) for file in after for name in _lacking(after[file]) - _lacking(texts[file])}
     except (SyntaxError, ValueError, RecursionError) as why:
         return (
             {(edit.file, "") for edit in alternative} if isinstance(why, EditError) and all(texts.values()) else set()
         )
+
+
+@functools.lru_cache(maxsize=16)
+def _lacking(text: str) -> frozenset[str]:
+    """The names that a program reads and has nowhere, or has not yet: each of these with where it is read too early."""
+    return frozenset(_unknown(text) | _early(text))
+
+
+def _early(text: str) -> set[str]:
+    """The local names, and those of the module, whose first line reads them, as `loss of train`."""
+    found = set[str]()
+    tree = ast.parse(text)
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    scopes: list[ast.Module | ast.FunctionDef] = [tree, *functions]
+    for scope in scopes:
+        first = dict.fromkeys((*parameters_of(scope), *declared(scope)), True)
+        bound = set[str]()
+        for statement in statements(scope):
+            # What a function reads, it reads when it is called.
+            every = uses(statement) if not isinstance(statement, SCOPES) else [Use(statement.name, binds=True)]
+            for use in every:
+                if "." not in use.name:
+                    first.setdefault(use.name, use.binds)
+                    bound |= {use.name} if use.binds else set()
+        within = getattr(scope, "name", "the module")
+        found |= {f"{name} of {within}" for name in bound - vars(builtins).keys() if not first[name]}
+    return found
 
 
 def _unknown(text: str) -> set[str]:

@@ -11,13 +11,14 @@ import torch
 from backsight.source import Body, Cut, assignments, parsed, statement_at
 from backsight.source.bindings import bound, reads
 from backsight.source.body import blocks, callee, calls_in, dotted, expressions, given_to, keyword, statements
+from backsight.source.definitions import values_of
 from backsight.source.edits import on_line, on_line_with, sentence
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.cuts import CutOff
 from backsight.story.evaluated import value_of
 from backsight.story.fixes import removed
-from backsight.story.memory import is_tensor
+from backsight.story.memory import is_tensor, needs_gradient, shape_of
 from backsight.story.sections import Section, called_by
 
 _CUTTING = frozenset({"detach", "detach_", "item", "tolist", "numpy", "cpu", "long", "int"})
@@ -419,3 +420,61 @@ def _tensor(element: ast.expr, join: str = "stack") -> ast.expr:
         if name == "float" and receiver is None and len(element.args) == 1:
             return _tensor(element.args[0])
     return element
+
+
+# An accuracy as a loss.
+
+
+def of_accuracy(suspect: CutOff) -> str:
+    """The loss as cross entropy, where it counts how many of the classes that scores pick are the labels; empty where
+    the text does not show what both are called where backward runs."""
+    section, pair = suspect.section, next(_picked(suspect.section), None)
+    while pair is not None and section.level is None:
+        given = [section.given.get(dotted(each) or "") for each in pair]
+        if section.caller is None or given[0] is None or given[1] is None:
+            return ""
+        section, pair = section.caller, (given[0], given[1])
+    goal, end = next(iter(section.goals), ("", 0))
+    made = assignments(section.body, goal, before=end)
+    statement = statement_at(section.body, *made[-1].position) if pair and made else None
+    if pair is None or not isinstance(statement, ast.Assign) or dotted(statement.targets[0]) != goal:
+        return ""
+    scores, labels = (value_of(section, each) for each in pair)
+    shape = shape_of(scores) if is_tensor(scores) else None
+    if not is_tensor(labels) or shape is None or len(shape) < 2 or not needs_gradient(scores):
+        return ""
+    known = shape_of(labels) == (shape[0], *shape[2:]) and not labels.dtype.is_complex
+    if not known and (shape_of(labels) != shape or not labels.dtype.is_floating_point):
+        return ""
+    value, target = map(section.body.text, pair)
+    function = next((each for each, held in section.globals.items() if held is torch.nn.functional), "")
+    function = function or "torch.nn.functional" * (section.globals.get("torch") is torch)
+    is_known = probabilities(section.body, value, "", statement.lineno) == value
+    loss, value = ("nll_loss", f"{value}.clamp(min=1e-8).log()") if is_known else ("cross_entropy", value)
+    target = f"{target}.long()" if known and labels.dtype != torch.int64 else target
+    new = f"{goal} = {function}.{loss}({value}, {target})"
+    return sentence(on_line(made[-1], new)) if function and (known or not is_known) else ""
+
+
+def _picked(section: Section) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The scores and the labels of each comparison of picked classes with others, on the way to the goals."""
+    for statement in (statement_at(section.body, line) for line in section.lines()):
+        for node in expressions(statement):
+            if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq | ast.NotEq):
+                sides = [node.left, node.comparators[0]]
+                scores = [_scores(section.body, each, node.lineno) for each in sides]
+                for one, other in ((0, 1), (1, 0)):
+                    if (picked := scores[one]) is not None:
+                        yield picked, scores[other] or sides[other]
+
+
+def _scores(body: Body, node: ast.expr, line: int) -> ast.expr | None:
+    """`out` of `out.argmax(1)`, of a name for that, and of `_, best = out.max(1)`; each along the classes."""
+    values = values_of(body, dotted(node) or "", line)
+    call, named = (values[0], True) if len(values) == 1 else (node, False)
+    function = callee(call)[1] if isinstance(call, ast.Call) else ""
+    if not isinstance(call, ast.Call) or function not in ("argmax", "max") or (function == "max" and not named):
+        return None
+    given = given_to(call)
+    along = keyword(call, "dim") or keyword(call, "axis") or next(iter(given[1:]), None)
+    return given[0] if given and along is not None and body.text(along) in ("1", "-1") else None

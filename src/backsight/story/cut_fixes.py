@@ -38,6 +38,7 @@ from backsight.story.attached import (
     in_one_piece,
     in_place_of_cut,
     kept,
+    of_accuracy,
     of_embedding,
     of_second_class,
     passed_through,
@@ -191,17 +192,25 @@ def _of_index(cut: CutOff, operand: str, function: str) -> Mend:
     if looked:
         return Mend(looked, f"; keep {function} for the accuracy.", lines)
     spread, lines = _of_classes(cut, function)
+    if counted := of_accuracy(cut):
+        return Mend(counted, f": an accuracy only counts, and has no gradient. Keep {function} for that.", _before(cut))
     written = _one_hot(cut) or spread or _cross_entropy(cut, operand) or of_second_class(cut)
     alike = (each for each in cut.beside if _function(each.cut.expression) == function)
     others = (each.held or next(iter(each.operands), "") for each in alike)
     every = list(dict.fromkeys([operand, *filter(None, others)]))
     if written:
         return Mend(written, lines=lines)
-    passed = tuple(each.place.line for each in cut.before if each.kind != "no_grad")  # the loss is computed anew
-    return Mend(of_positions(every), f"; keep {function} for the accuracy.", passed, tuple(every))
+    return Mend(of_positions(every), f"; keep {function} for the accuracy.", _before(cut), tuple(every))
+
+
+def _before(cut: CutOff) -> tuple[int, ...]:
+    """The lines of the cuts that do not matter where the loss is computed anew from what there is before this one."""
+    return tuple(each.place.line for each in cut.before if each.kind != "no_grad")
 
 
 def _of_comparison(cut: CutOff, operand: str, function: str) -> Mend:
+    if counted := of_accuracy(cut):
+        return Mend(counted, ": an accuracy only counts, and has no gradient. Keep it for printing.", _before(cut))
     written, stays = soft(cut)
     if written:
         return Mend(written, f"{stays}. The comparison of {operand} jumps from 0 to 1, and has no gradient.")

@@ -9,6 +9,7 @@ import torch
 
 from backsight.source.body import dotted
 from backsight.story.failure import entry_of, follow
+from backsight.tape import registered
 
 
 class Variables(Protocol):
@@ -24,6 +25,9 @@ def value_of(level: Variables, node: ast.expr | None) -> object:
         return level.value(name)
     if isinstance(node, ast.Constant):
         return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        number = node.operand.value
+        return -number if isinstance(number, int) else None
     if isinstance(node, ast.Attribute):
         return follow(value_of(level, node.value), [node.attr])
     if isinstance(node, ast.Subscript):
@@ -57,4 +61,6 @@ def _item(held: Any, key: object) -> object:
         return held.get(key)
     if type(held) in (list, tuple):
         return held[key] if type(key) is int and -len(held) <= key < len(held) else None
+    if issubclass(type(held), torch.nn.Sequential | torch.nn.ModuleList) and type(key) is int and key < 0:
+        key += len(registered(held, "_modules"))
     return entry_of(held, str(key)) if issubclass(type(held), torch.nn.Module) else None

@@ -12,12 +12,14 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis.errors.out_of_sight import out_of_sight
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.errors.weights_made import as_parameters, assigned_at, contained
+from backsight.diagnosis.errors.weights_held import CONTAINERS, entries_of, mended
+from backsight.diagnosis.errors.weights_made import as_parameters, assigned_at
 from backsight.diagnosis.evidence.exhausted import ONCE, exhausted
 from backsight.diagnosis.evidence.unbuilt import Unbuilt, unbuilt
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import counted, described, failing, if_known, listed, shown
+from backsight.diagnosis.wording import a_kind, counted, described, failing, if_known, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, inherits, is_class, namespace
 from backsight.source import assignments, loop_facts, read_at, statement_at
@@ -35,7 +37,6 @@ from backsight.tape import modules_in, registered
 from backsight.text import lines_at
 
 _LISTING = ("parameters", "named_parameters")
-_CONTAINERS = (list, tuple, dict, set)
 _LOOKING = frozenset({"print", "type", "isinstance", "id", "repr", "str", "next"})
 _SMALL = 1000
 
@@ -250,7 +251,10 @@ def in_plain_container(given: Given) -> Finding | None:
         owner = f"{name}.{path}" if path else name
         kind = "dict" if issubclass(type(held), dict) else class_name(type(held))
         what = counted(_number(held), "module" if is_module(_first(held)) else "tensor")
-        also = [(f"self.{each[2]} of {class_name(type(each[1]))}", _registered(*each[1:])) for each in others]
+        fixes = [mended("it", inner, attribute, held, _kind_in(held))]
+        fixes += [
+            mended(f"self.{each[2]} of {class_name(type(each[1]))}", *each[1:], _kind_in(each[3])) for each in others
+        ]
         return explanation(
             f"{owner}.{attribute} is a plain {kind}: {name}.parameters() does not see the {what} in it.",
             (
@@ -261,7 +265,7 @@ def in_plain_container(given: Given) -> Finding | None:
                 ),
                 given.asked,
             ),
-            " ".join([f"Make it {_registered(inner, attribute, held)}.", *(f"Make {w} {how}." for w, how in also)]),
+            " ".join(fixes),
             source=place or given.failure.source,
         )
     return None
@@ -271,13 +275,28 @@ def _first(held: object) -> object:
     return next((each for each in _items(held) if _trains(each)), None)
 
 
-def _registered(inner: torch.nn.Module, attribute: str, held: object) -> str:
-    """What a plain container should be, and the statement that makes it so."""
-    letters = "Dict" if issubclass(type(held), dict) else "List"
-    wanted = f"nn.{'Module' if is_module(_first(held)) else 'Parameter'}{letters}"
-    if any(type(each) in _CONTAINERS for each in _entries(held)):
-        return f"an {wanted}, and do the same for the containers inside it"
-    return f"an {wanted}: {contained(attribute, assigned_at(inner, attribute), wanted)}"
+def _kind_in(held: object) -> type:
+    return torch.nn.Module if is_module(_first(held)) else torch.Tensor
+
+
+def in_another_object(given: Given) -> Finding | None:
+    """The layers are in an object that is no module, or what a function keeps, where the model does not see them."""
+    for name, module in given.modules if not _have_parameters(given) else ():
+        found = out_of_sight(module, _trains)
+        if found is None:
+            continue
+        owner, place = f"{name}.{found.path}" if found.path else name, assigned_at(found.inner, found.attribute)
+        kind = a_kind(class_name(type(found.held)))
+        what = "a function" if found.is_function else f"{kind}, and no nn.Module"
+        number = counted(len(found.found), "module")
+        where = "that it uses" if found.is_function else "in it"
+        return explanation(
+            f"{owner}.{found.attribute} is {what}: {name}.parameters() does not see the {number} {where}.",
+            (if_known(place, f"assigns {'a function' if found.is_function else kind}."), given.asked),
+            found.fix,
+            source=place or given.failure.source,
+        )
+    return None
 
 
 def _above(given: Given, code: str) -> str:
@@ -430,6 +449,7 @@ def filled_later(given: Given) -> Finding | None:
 CAUSES: tuple[Cause, ...] = (
     too_early,
     in_plain_container,
+    in_another_object,
     partial(of_tensors, asked=True),
     made_later,
     partial(of_tensors, asked=False),
@@ -464,7 +484,7 @@ def _hidden(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module, str
                 continue
             whole = ".".join(filter(None, (path, further)))
             yield whole, inner, attribute, held
-            entries = held.items() if isinstance(held, dict) else enumerate(_entries(held))
+            entries = held.items() if isinstance(held, dict) else enumerate(entries_of(held))
             for key, value in entries:
                 if is_module(value) and id(value) not in seen:
                     seen.add(id(value))
@@ -474,18 +494,14 @@ def _hidden(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module, str
 def _plain_containers(module: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Module, str, object]]:
     for path, inner in modules_in(module):
         for attribute, held in (namespace(inner) or {}).items():
-            if type(held) in _CONTAINERS and not attribute.startswith("_"):
+            if type(held) in CONTAINERS and not attribute.startswith("_"):
                 yield path, inner, attribute, held
 
 
 def _items(held: Any) -> list[object]:
     """What a plain container holds, and what is in the containers inside it."""
-    every = _entries(held)[:_SMALL]
-    return [each for item in every for each in (_items(item) if type(item) in _CONTAINERS else [item])]
-
-
-def _entries(held: Any) -> list[Any]:
-    return list(held.values() if type(held) is dict else held)
+    every = entries_of(held)[:_SMALL]
+    return [each for item in every for each in (_items(item) if type(item) in CONTAINERS else [item])]
 
 
 def _number(held: object) -> int:
@@ -519,7 +535,7 @@ def _goes_through(statement: ast.stmt, name: str) -> bool:
 def _may_learn(attribute: str, held: Any, *, asked: bool) -> bool:
     """Whether an attribute is a weight, or a plain container of nothing else; `asked`: one that requires grad."""
     plain = type(held) in (list, tuple, dict) and not attribute.startswith("_")
-    every = _entries(held)[:_SMALL] if plain else [held]
+    every = entries_of(held)[:_SMALL] if plain else [held]
     real = bool(every) and all(is_tensor(each) and each.is_floating_point() for each in every)
     return real and (not asked or any(map(needs_gradient, every)))
 

@@ -479,17 +479,18 @@ def _not_called(lost: Lost) -> Finding:
         fix = f"Call it first: loss = {text}(...), with its arguments, then loss.backward()."
     else:
         title = f"{text} is a function that was not called: it returns a tensor, which has backward()."
-        fix = f"Add the parentheses where {text} is assigned, to call it{_calling(lost)}."
+        fix = _calling(lost) or f"Add the parentheses where {text} is assigned, to call it."
     return explanation(title, (shown(lost.level.place, _asks(lost)),), fix, source=lost.failure.source)
 
 
-def _calling(lost: Lost) -> Edit | str:
-    """The only statement that assigns it, with the parentheses."""
+def _calling(lost: Lost) -> str:
+    """The only statement that assigns it, with the parentheses; empty where several do, or it assigns another thing."""
     body, statement = read_at(only(assignments(lost.level.body, lost.name, lost.level.line)))
     value = statement.value if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else None
     if body is None or statement is None or not isinstance(value, ast.Attribute | ast.Name):
         return ""
-    return write(body.place(statement), rewritten(body, statement, {value: f"{body.text(value)}()"}))
+    place, new = body.place(statement), rewritten(body, statement, {value: f"{body.text(value)}()"})
+    return f"Call it: on line {place.line}, write `{new}`{write(place, new)}."
 
 
 def _unlocated(failure: Failure, kind: str) -> Finding:

@@ -10,6 +10,7 @@ import torch
 
 from backsight.diagnosis.errors.scaler_calls import Call, Misused, has_run, is_before
 from backsight.diagnosis.evidence.exchanged import exchanged, told
+from backsight.diagnosis.evidence.idle import left_idle
 from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.evidence.over_nothing import over_nothing
 from backsight.diagnosis.evidence.spoken import names_of
@@ -83,7 +84,9 @@ def _none_this_time(misused: Misused, asked: Fact | None) -> Finding:
     title = f"{step}: {held} got no gradient in this step"
     nothing = over_nothing(misused.failure, misused.parameters) if skipped is None else None
     ended = nothing is None and (skipped is None or has_run(skipped[1]))
-    reason = nothing[1] if nothing else detached(misused.failure, misused.parameters) if ended else None
+    cut = detached(misused.failure, misused.parameters) if ended else None
+    idle = left_idle(misused.failure, misused.parameters) if ended and cut is None else None
+    reason = nothing[1] if nothing else cut or idle
     alone = len(found_around(misused.failure.frames, torch.optim.Optimizer)) < 2
     stands = place is not None and place.text == step
     stands = stands and not (misused.here is not None and is_shared(misused.here.section.body, misused.here.place.line))
@@ -91,10 +94,14 @@ def _none_this_time(misused: Misused, asked: Fact | None) -> Finding:
     how = on_line(place, stepping) if stands and place is not None else f"`{stepping}`"
     skipping = f"Step only an optimizer that has gradients: {how}."
     if reason is not None:
-        because = "it ran with gradients disabled" if reason.sometimes else "its result is detached from the loss"
+        because = "its result is detached from the loss"
+        if reason.sometimes:
+            because = "it ran with gradients disabled" if idle is None else "it does not run in every step"
+        elif idle is not None:
+            because = "no loss is computed from it"
         fix = reason.fix
         if reason.sometimes:
-            fix = f"{skipping} {OR}{fix}"
+            fix = f"{skipping} {OR}{fix}" if fix else skipping
         elif not alone and nothing is None:
             leaves = marks_of(removed(place)) if stands and place is not None else ""
             fix = f"{fix} {OR}If it should not learn from this loss, leave {step} out{leaves}."

@@ -65,10 +65,12 @@ def to_html(finding: Finding) -> str:
     )
 
 
-def nothing_found(looked_at: str) -> str:
-    """Return the piece of HTML for a report without findings."""
+def nothing_found(looked_at: str, unseen: str = "") -> str:
+    """Return the piece of HTML for a report without findings, with what its audit could not see."""
     where = f" in {escape(looked_at)}" if looked_at else ""
-    return f'<style>{_STYLE}</style><section class="backsight good"><p class="head">nothing found{where}</p></section>'
+    besides = f"<p>{_words(unseen)}</p>" if unseen else ""
+    head = f'<p class="head">nothing found{where}</p>'
+    return f'<style>{_STYLE}</style><section class="backsight good">{head}{besides}</section>'
 
 
 def _told(finding: Finding) -> Iterator[str]:

@@ -131,8 +131,8 @@ def _sharing(subject: Subject, changed: Changed) -> list[Fact]:
     loop = statement_at(body, *facts.loop.position) if facts is not None else None
     last = (loop.end_lineno or line) if loop is not None else line  # what follows the loop gives it nothing here
     every = assignments(body, changed.name, before=last + 1) if body is not None and changed.name.isidentifier() else ()
-    place = only(every)
-    statement = statement_at(body, *place.position) if place is not None else None
+    bound = ((each, statement_at(body, *each.position)) for each in every)
+    place, statement = only([each for each in bound if not isinstance(each[1], ast.AugAssign)]) or (None, None)
     given = dotted(statement.value) if isinstance(statement, ast.Assign) else None
     if place is None or given is None or len(getattr(statement, "targets", ())) != 1:
         return []
@@ -170,7 +170,8 @@ def _saving(subject: Subject, changed: Changed, name: str) -> Fact:
         if first:
             does = f"computes `{first}`, which saves {name}, and then modifies {name} in place: {reason}."
             return shown(saver, does, changed.certainty)
-        return shown(saver, f"saves {name}, and the next iteration modifies it in place: {reason}.", changed.certainty)
+        again = "the next iteration " if loop_facts(body, saver.line) is not None else ""
+        return shown(saver, f"saves {name}, and {again}modifies it in place: {reason}.", changed.certainty)
     where = f"in {subject.module}, " if subject.module and _is_of_module(subject, changed) else ""
     what = name if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", saver.text) else "it"
     return shown(saver, f"{where}saves {what}: {reason}.", changed.certainty)

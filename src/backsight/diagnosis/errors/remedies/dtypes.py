@@ -99,7 +99,11 @@ def _cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
         if level.body is None or not any(name in bound_here for name in names):
             continue
         values = {name: level.value(name) for name in bound_here}
-        alike = [name for name, value in values.items() if is_tensor(value) and value.dtype == tensor.dtype]
+        alike = [
+            name
+            for name, value in values.items()
+            if is_tensor(value) and (value.dtype, value.numel()) == (tensor.dtype, tensor.numel())
+        ]
         if any(all(values[name] is not each for name in alike) for each in odd):
             continue
         line = f"{', '.join(alike)} = {', '.join(f'{name}.{cast}()' for name in alike)}"
@@ -151,7 +155,8 @@ def _of_two_dtypes(found: Refusal, match: Match) -> Remedy | None:
     nodes = [node for node in expressions(statement) if text and dotted(node) == text]
     new = rewritten(body, statement, {nodes[0]: f"{text}.to({to})"}) if body and statement and len(nodes) == 1 else ""
     how = on_line(place, new) if new and place else f"{text or name}.to({to})"
-    above = _cast_above(found, [given.other], given.kept.dtype) if not text else None
+    odd = [given.other, *_behind(found, given.other)] if not text else []
+    above = next(filter(None, (_cast_above(found, [each], given.kept.dtype) for each in odd)), None)
     if above is not None:
         return Remedy(
             f"The backward of this operation needs one dtype. {above.fix}", (*took, *above.evidence), above.place
@@ -168,6 +173,20 @@ def _of_two_dtypes(found: Refusal, match: Match) -> Remedy | None:
         (*took, *_origin(found, text or name, given.other), *(kept_in.evidence if kept_in is not None else ())),
         place,
     )
+
+
+def _behind(found: Refusal, tensor: torch.Tensor) -> list[torch.Tensor]:
+    """What a tensor that no function holds any more has its dtype from: all that the loss is made of of that dtype."""
+    held = list[torch.Tensor]()
+    for level in found.failure.users if not needs_gradient(tensor) else ():
+        names = ancestors(level.body, level.receiver, level.line) if level.receiver else {}
+        every = [
+            value
+            for name in names
+            if is_tensor(value := level.value(name)) and (value.dtype, value.numel()) == (tensor.dtype, tensor.numel())
+        ]
+        held += [each for each in every if not needs_gradient(each) and not any(each is other for other in held)]
+    return held if len(held) == 1 else []
 
 
 def _kept_in(found: Refusal, name: str, tensor: torch.Tensor) -> Remedy | None:

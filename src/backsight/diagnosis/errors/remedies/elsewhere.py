@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from backsight.diagnosis.errors.remedies.functions import forward_of
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, anew, remedy
@@ -12,14 +13,17 @@ from backsight.diagnosis.evidence.reentrant import reentrant_call, without_reent
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import a_kind, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Body, only
+from backsight.source import Body, Place, only, read_at
 from backsight.source.bindings import Spot, bound, spots, uses
 from backsight.source.body import SCOPES, callee, calls_in, dotted, functions, keyword, last_name, statements
 from backsight.source.callables import Callable, callables
+from backsight.source.cut_rules import grad_mode
 from backsight.source.definitions import values_of
-from backsight.source.edits import put, remove, write
-from backsight.source.rewriting import rewritten, rewritten_line
+from backsight.source.edits import on_line, put, remove, sentence, unwrap, write
+from backsight.source.rewriting import rewritten, rewritten_line, simple
+from backsight.story.failure import function_of, owner_of
 from backsight.story.files import user_files
+from backsight.story.sections import run_by
 from backsight.text import lines_at
 
 
@@ -92,6 +96,72 @@ def _reentrant(found: Refusal, match: Match) -> Remedy | None:
         (shown(call.place, "is a reentrant checkpoint, which only backward() without inputs can go through."),),
         call.place,
     )
+
+
+@remedy(r"none of output has requires_grad=True")
+def _nothing_recorded(found: Refusal, match: Match) -> Remedy | None:
+    """A reentrant checkpoint of a function that records no graph: what in it cuts off what the checkpoint was given."""
+    every = (each.variables.get("ctx") for each in found.failure.levels)
+    function = next((run for each in every if (run := getattr(each, "run_function", None)) is not None), None)
+    run, owner = function_of(function), owner_of(function)
+    cuts = [each for section in run_by(run, owner) for each in _cutting(section.body)] if run is not None else []
+    if len({place for place, _, _ in cuts}) != 1:
+        return None
+    place, does, how = cuts[0]
+    call = reentrant_call(found.failure)
+    body, statement = read_at(call.place if call is not None else None)
+    node = next((each for each in calls_in(statement) if callee(each)[1] == "checkpoint" and each.args), None)
+    outside = ""
+    if body is not None and statement is not None and node is not None:
+        own = [body.text(each) for each in node.args[1:]]
+        own += [
+            f"{each.arg}={body.text(each.value)}"
+            for each in node.keywords
+            if each.arg and each.arg not in _OF_CHECKPOINT
+        ]
+        outside = rewritten(body, statement, {node: f"{simple(body.text(node.args[0]))}({', '.join(own)})"})
+    alone = f": `{outside}` on line {statement.lineno}" if outside and statement is not None else ""
+    fix = (
+        f"{how}; freeze what must not train in there with requires_grad_(False). If nothing that comes before is to "
+        f"be trained, call the function without checkpoint{alone}. It then saves nothing for backward anyway."
+    )
+    evidence = [shown(place, does)]
+    if call is not None:
+        evidence.append(shown(call.place, "reruns that in backward, and has no graph to go through."))
+    return Remedy(fix, tuple(evidence), place)
+
+
+_OF_CHECKPOINT = ("use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug", "early_stop")
+
+
+def _cutting(body: Body) -> Iterator[tuple[Place, str, str]]:
+    """The statements of a function that end a gradient on its way out: what each does, and how it is taken back."""
+    for each in getattr(body.node, "decorator_list", ()):
+        if grad_mode(each) not in (None, "on"):
+            place = replace(body.place(each), text=f"@{body.text(each)}")
+            yield (
+                place,
+                "disables gradients in the function.",
+                f"Remove line {each.lineno}, `{place.text}`{remove(place)}",
+            )
+    for statement in statements(body.node):
+        place = body.place(statement)
+        items = [each.context_expr for each in statement.items] if isinstance(statement, ast.With) else []
+        if any(grad_mode(each) not in (None, "on") for each in items):
+            edit = unwrap(place) if len(items) == 1 else ""
+            yield (
+                place,
+                "disables gradients for all that is in it.",
+                f"Remove line {place.line}, `{place.text}`, and dedent what is in it{edit}",
+            )
+            return
+        cut = [node for node in calls_in(statement) if callee(node)[1] == "detach" and not node.args]
+        parts: dict[ast.expr, str] = {
+            node: body.text(receiver) for node in cut if (receiver := callee(node)[0]) is not None
+        }
+        if parts and isinstance(statement, ast.Return):
+            new = rewritten(body, statement, parts)
+            yield place, "detaches what it returns.", sentence(on_line(place, new)) if new else "Remove the detach()"
 
 
 _TRANSFORMS = frozenset({"grad", "grad_and_value", "vjp", "jvp", "jacrev", "jacfwd", "hessian", "vmap", "linearize"})

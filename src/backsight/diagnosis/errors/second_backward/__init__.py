@@ -15,7 +15,8 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.second_backward.carried import carried_over, steps_seen
 from backsight.diagnosis.errors.second_backward.derived import differentiated, differentiated_again
 from backsight.diagnosis.errors.second_backward.joined import computed_outside, joined, parametrized_once
-from backsight.diagnosis.errors.second_backward.losses import another_loss, same_loss
+from backsight.diagnosis.errors.second_backward.losses import another_loss
+from backsight.diagnosis.errors.second_backward.repeated import same_loss
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import failing, if_known, listed, lost, shown, sure_if
 from backsight.naming.frames import is_function

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from backsight.diagnosis.errors.registry import explanation
-from backsight.diagnosis.errors.second_backward.losses import keeping_graph
+from backsight.diagnosis.errors.second_backward.repeated import keeping_graph
 from backsight.diagnosis.evidence.carried import how, kind_of, older
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, if_known, listed, operations_were, shown, unwatched
@@ -143,8 +143,8 @@ def steps_seen(case: Case) -> tuple[str, ...]:
         return ()
     if case.earlier is not None and joint is not None:
         by = f"The backward at {case.earlier.line}" if case.earlier.line else "An earlier backward"
-        made = f", created at {joint.made}" if joint.made else ""
-        reaches = f"What was computed since reaches {them} through {joint.old.name}{made}."
+        through = f"what {joint.made} computed" if joint.made else joint.old.name
+        reaches = f"What was computed since reaches {them} through {through}."
         return (f"{by} already freed {many} of this graph. {reaches}",)
     names = listed([case.graph.nodes[i].name for i in case.joints], 3)
     return (

@@ -1,65 +1,39 @@
-"""The same loss twice, two losses over one forward pass, and several calls of `torch.autograd.grad`."""
+"""Two losses over one forward pass."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import torch
 
-from backsight.diagnosis.errors.gradient_call import gradient_calls
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.pairs import Added, Moved, added, moved, perhaps_moved, shared_part
+from backsight.diagnosis.errors.second_backward.repeated import retains
+from backsight.diagnosis.errors.second_backward.returned import returned
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Place, assignments, backward_roots, only, parsed, read_at, statement_at
+from backsight.source import Place, assignments, backward_roots, parsed, read_at, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
-from backsight.source.bindings import are_alternatives, names_read, uses
-from backsight.source.body import callee, dotted, expressions, statements
-from backsight.source.changes import changed_names
-from backsight.source.edits import OR, Edit, instead, put, repeat, without_marks, write
+from backsight.source.bindings import are_alternatives, bound, names_read, uses
+from backsight.source.body import dotted, expressions, statements
+from backsight.source.edits import OR, Edit, instead, put, put_at, repeat, without_marks, write
 from backsight.source.rewriting import rewritten
 from backsight.story.anew import each_detached, lines_of, run_again
-from backsight.story.case import Case, loops
+from backsight.story.case import Case
 from backsight.story.failure import Level
-from backsight.story.fixes import on_lines, without
+from backsight.story.fixes import on_lines
 from backsight.story.handed import handed
 from backsight.story.holders import below, border, leaves_below, made_in, results_in, structure, ways_into
-from backsight.story.recomputing import along
 from backsight.story.stepping import Step, steps_in
 from backsight.tape import Graph, Leaf, Node
 from backsight.tracing import Line
 
 _FEW = 16
 """Results that two losses share and that are looked at one by one."""
-
-
-def same_loss(case: Case) -> Finding | None:
-    """The very tensor whose backward failed has been through backward before."""
-    for level in case.failure.users:
-        if level.body is None:
-            continue
-        for name in [name for name in names_read(level.statement) if _is_root(case, level, name)]:
-            before = _earlier_call(level, name)
-            if before is not None:
-                return _called_twice(level, name, before)
-            if level.value(name) is None:
-                continue  # a property, or what a call has returned: computed whenever it is asked for
-            for facts in loops(level):
-                if name not in facts.assigned:
-                    asks = level is case.failure.user and not _is_trained_in(level, facts.loop)
-                    kept = keeping_graph(level, facts.assigned) if asks else ""
-                    by = "torch.autograd.grad()" if case.failure.call == "grad" else "backward()"
-                    return _once_before_loop(case, level, name, facts.loop, kept, by)
-    return None
-
-
-def _is_root(case: Case, level: Level, name: str) -> bool:
-    """Whether backward was called on this variable; a scaler calls it on a multiple of the loss that the text names."""
-    return level.value(name) is case.root or (level is case.failure.user and name == case.receiver)
 
 
 def another_loss(case: Case) -> Finding | None:
@@ -137,97 +111,12 @@ class _Pair:
         return shown(self.place, f"frees {what} that {self.other} and {self.loss} share.")
 
 
-def _earlier_call(level: Level, name: str) -> Place | None:
-    """The last backward on `name` before this line, if `name` is not assigned in between."""
-    assert level.body is not None
-    here = level.place.position
-    made = [place.position for place in assignments(level.body, name) if place.position < here]
-    for root, place in reversed(backward_roots(level.body)):
-        if are_alternatives(level.body, place, level.place):
-            continue
-        if max(made, default=(0, 0)) < place.position < here and root == name:
-            return None if _retains(place) else place
-    return None
-
-
-def _retains(place: Place) -> bool:
-    return "retain_graph=True" in place.text or "create_graph=True" in place.text
-
-
-def _called_twice(level: Level, name: str, before: Place) -> Finding:
-    gone = without(level.place if _steps_between(level, before) else before)
-    return explanation(
-        f"backward() runs on {name} a second time.",
-        (shown(before, "ran first and freed the graph."), shown(level.place, "needs it again.")),
-        f"Call backward on {name} once{gone}. {OR}For derivatives of derivatives, give the first call "
-        "create_graph=True; for separate gradients of several losses, use torch.autograd.grad(loss, parameters).",
-        source=level.place,
-    )
-
-
-def _is_trained_in(level: Level, loop: Place) -> bool:
-    """Whether a loop may change what its loss is computed from: an optimizer steps, or it works in place."""
-    around = statement_at(level.body, *loop.position)
-    for node in ast.walk(around) if around is not None else ():
-        if isinstance(node, ast.Call) and callee(node)[1] in ("step", "backward"):
-            return True
-        if isinstance(node, ast.stmt) and changed_names(node):
-            return True
-    return around is None
-
-
-def _once_before_loop(case: Case, level: Level, name: str, loop: Place, kept: str, by: str) -> Finding:
-    made = assignments(level.body, name, before=loop.line)
-    where = shown(made[-1], "computes it before the loop.") if made else f"{level.function} receives it once."
-    return explanation(
-        f"{name} is computed once, and {by} runs on it in every iteration.",
-        (
-            where,
-            shown(loop, "does not compute it again."),
-            shown(level.place, "frees its graph in the first iteration, and needs it again in the next."),
-        ),
-        f"Keep its graph, as no weight changes in the loop: on line {level.line}, write `{kept}`"
-        f"{write(level.place, kept)}."
-        if kept
-        else f"Compute {name} inside the loop, from a new forward pass{along(level, made)}"
-        f"{_inside(level, made, loop)}: {_outdated(case, level, loop, by)}.",
-        source=level.place if kept else made[-1] if made else level.place,
-    )
-
-
-def _inside(level: Level, made: Sequence[Place], loop: Place) -> Edit | str:
-    """What runs the last of some statements in a loop, too, and the others that compute what it reads."""
-    body, statement = read_at(made[-1]) if made else (None, None)
-    if body is None or level.body is None or body.node is not level.body.node or not isinstance(statement, ast.Assign):
-        return ""
-    every = ancestors(body, body.text(statement.value), statement.lineno).items()
-    before = {place for name, each in every if results_in(level.value(name)) for place in each.bound}
-    before = {each for each in before if each.line < statement.lineno}
-    return repeat(sorted({*before, made[-1]}, key=lambda each: each.position), "below", loop)
-
-
-def _outdated(case: Case, level: Level, loop: Place, by: str) -> str:
-    """Why the graph from before a loop will not do inside it: what steps there, or works in place, if known."""
-    around = statement_at(level.body, *loop.position)
-    inside = [each for each in ast.walk(around) if isinstance(each, ast.stmt)] if around is not None else []
-    lines = {each.lineno for each in inside}
-    stepping = next((each for each in steps_in(level) if each.place.line in lines), None)
-    if stepping is not None:
-        return f"after {stepping.call} the weights have changed"
-    changed = dict.fromkeys(name for each in inside for name in sorted(changed_names(each)))
-    leaves = {id(leaf.tensor()) for leaf in case.graph.leaves}
-    inputs = [name for name in changed if id(level.value(name)) in leaves]
-    if inputs:
-        return f"{listed(inputs)} {'changes' if len(inputs) == 1 else 'change'} in each iteration"
-    return f"each {by} needs a graph of its own"
-
-
 def _other_losses(case: Case, level: Level) -> Iterator[tuple[Place, str, torch.Tensor]]:
     """The other backward calls of this level's function, with the tensors that they run on."""
     if level.body is None:
         return
     for name, place in backward_roots(level.body):
-        if _retains(place) or place.position == level.place.position:
+        if retains(place) or place.position == level.place.position:
             continue
         if are_alternatives(level.body, place, level.place):
             continue
@@ -265,6 +154,8 @@ def _two_losses(pair: _Pair) -> Finding:
         where = read.read if read else seen.line.place if seen and seen.line else None
         if through and (seen or (stands and where)):
             return _cut_off(pair, apart, through, joints, seen, where, add, stands=stands)
+    if found := _returned_together(pair):
+        return found
     if step := _trains_a_part(pair):
         evidence.append(
             f"{step.call} in between trains only a part of what they share: each loss has its own optimizer."
@@ -333,6 +224,34 @@ def _cut_off(
         fix += f" {OR}If {apart} should train it too, add the losses: {add.how}."
     evidence = (*attached, pair.frees(through), shown(level.place, "needs them again."), reason)
     return explanation(pair.title(through), evidence, fix, where or level.place)
+
+
+def _returned_together(pair: _Pair) -> Finding | None:
+    """One call has returned both losses, each with its own optimizer: which variables of its function are in both."""
+    level, other, loss = pair.level, pair.other, pair.loss
+    step, both = next(iter(pair.trained), None), returned(level, loss, other)
+    after = next((each for each in steps_in(level) if each.place.position > level.place.position), None)
+    if step is None or after is None or both is None or not (names := both.variables):
+        return None
+    writing, cut = both.apart(after.trained) if after.trained.isdisjoint(step.trained) else ("", [])
+    through, again = names[0], put_at(both.call.text, "below", step.place)
+    why = f"{step.call} in between trains only a part of what they share: each loss has its own optimizer."
+    fix = f"Compute both again for {loss}: {again}."
+    if cut:
+        what, why = listed(cut), f"{after.call} trains nothing of what computes {listed(cut)}."
+        fix = f"Detach {what} in {loss}, so that its backward stops there: {writing}. {OR}Or c{fix[1:]}"
+    made = [both.body.place(each) for each in both.shared.values() if bound(each) & {names[0], *cut}]
+    return explanation(
+        pair.title(through),
+        (
+            *(shown(place, "is computed for both losses.") for place in made),
+            pair.frees(through),
+            shown(level.place, "needs them again."),
+            why,
+        ),
+        fix,
+        made[-1],
+    )
 
 
 def _each_for_itself(pair: _Pair) -> Finding | None:
@@ -546,11 +465,6 @@ def _held(case: Case, level: Level, joints: set[tuple[int, int]]) -> str | None:
     return next((name for at, name in names if nodes & set(made_in(case.graph, at.value(name)))), None)
 
 
-def _steps_between(level: Level, place: Place) -> list[Step]:
-    first, last = sorted((place.position, level.place.position))
-    return [step for step in steps_in(level) if first < step.place.position < last]
-
-
 def _steps_elsewhere(pair: _Pair) -> bool:
     """Whether an optimizer steps between the two backwards that trains nothing of what they share."""
     return next((step.trained.isdisjoint(pair.leaves) for step in pair.trained), False)
@@ -574,11 +488,3 @@ def _trains_a_part(pair: _Pair) -> Step | None:
         if len(rest) < len(pair.leaves) and any(rest & other.trained for other in steps_in(pair.level)):
             return step
     return None
-
-
-def keeping_graph(level: Level, assigned: Collection[str] = ()) -> str:
-    """Return the statement of a level with `retain_graph=True` in its one call of `grad`; empty if it has none, or one
-    that says already what becomes of the graph, or if it asks for what is `assigned` anew."""
-    call = only(gradient_calls(level.body, level.statement))
-    asked = {use.name for use in uses(call.inputs)} if call is not None else set()
-    return call.flagged("retain_graph") if call and call.is_silent and asked.isdisjoint(assigned) else ""
