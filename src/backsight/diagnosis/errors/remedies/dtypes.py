@@ -99,11 +99,7 @@ def _cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
         if level.body is None or not any(name in bound_here for name in names):
             continue
         values = {name: level.value(name) for name in bound_here}
-        alike = [
-            name
-            for name, value in values.items()
-            if is_tensor(value) and (value.dtype, value.numel()) == (tensor.dtype, tensor.numel())
-        ]
+        alike = [name for name, value in values.items() if is_tensor(value) and value.dtype == tensor.dtype]
         if any(all(values[name] is not each for name in alike) for each in odd):
             continue
         line = f"{', '.join(alike)} = {', '.join(f'{name}.{cast}()' for name in alike)}"
