@@ -426,6 +426,8 @@ class TestLossThatDoesNotFall:
             ({"d_loss": 1 + 0.1 * NOISE, "g_loss": 3 - 0.01 * np.arange(200)}, None),
             ({"loss": 5 + NOISE[:40]}, None),
             ({"loss": np.r_[np.geomspace(5, 1e-3, 70), 1e-3 + 1e-6 * np.arange(1430)]}, None),  # soon as low as it gets
+            ({"loss": np.r_[np.linspace(2, 0.2, 100), np.linspace(1.6, 4, 100)]}, None),  # another task, perhaps
+            ({"loss": 0.1 * NOISE}, None),  # of either sign: no distance from what is wanted
             ({"loss": np.r_[5 + NOISE, math.nan]}, None),
             ({"accuracy": 0.5 + 0 * NOISE}, None),
         ],

@@ -257,7 +257,12 @@ def test_of_several_alternatives_those_are_told_that_fit(tmp_path: Path) -> None
         (f"Write a{good}, {OR}or b{bad}.", "Write a.", 1),
         (f"Write a{bad}. {OR}Or write b{good}.", "Write b.", 1),
         (f"Write a{syntax}. {OR}Or b{good}. {OR}Or c{bad}. {OR}Or d.", "B. Or d.", 1),
-        (f"Write a{bad}. That helps.", "Write a. That helps.", 0),
+        (
+            f"Write a{bad}. That helps.",
+            "Write a. That helps. Not known on that line: `p`. Write what it is called there.",
+            0,
+        ),
+        (f"Write a{syntax}. That helps.", "Write a. That helps.", 0),
         (f"Write a{bad}. {OR}Or ask.", "Ask.", 0),
     ]:
         found = Finding("BS201", "error", "It fails.", fix=fix)

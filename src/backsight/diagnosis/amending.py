@@ -310,10 +310,13 @@ def created_below(built: Place, last: Place, code: str) -> str:
 
 
 def given_anew(built: Place, given: str) -> str:
-    """Return the statement that makes an optimizer with other parameters; empty where it is not a call alone."""
+    """Return the statement that makes an optimizer with other parameters; empty where it is not a call alone, or one of
+    the program's own functions, which may take a model."""
     body, statement = read_at(built)
-    value = statement.value if isinstance(statement, ast.Assign) else None
+    value = statement.value if isinstance(statement, ast.Assign | ast.Return) else None
     if body is None or statement is None or not isinstance(value, ast.Call) or not value.args:
+        return ""
+    if any(each.name == callee(value)[1] for each in functions(built.file)):
         return ""
     return rewritten(body, statement, {value.args[0]: given}) if is_known(given, built) else ""
 

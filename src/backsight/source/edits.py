@@ -485,12 +485,16 @@ _STAR = re.compile(r"^\s*from\s.*\bimport\s+\*", re.MULTILINE)
 def fitting(fix: str) -> str:
     """Return a fix with what has to be imported for it, and without the alternatives that do not fit the program.
 
-    Of one alternative that does not fit the words are left.
+    Of one alternative that does not fit the words are left, with the names that it has not.
     """
     parts = fix.split(OR)
     missing = [[_missing(each) for each in alternatives(part)] for part in parts]
     fits = [all(name in _MODULES for names in each for _, name in names) for each in missing]
     if not any(fits):
+        unknown = {name for every in missing for names in every for _, name in names if name.isidentifier()}
+        there = [f"`{name}`" for name in sorted(unknown - _MODULES)]
+        if there:  # the words quote them all the same
+            fix = f"{_ended(fix)}Not known on that line: {listed(there)}. Write what it is called there."
         return without_marks(fix)
     left = [part for part, fit in zip(parts, fits, strict=True) if fit]
     if not all(fits):

@@ -4,16 +4,21 @@ and a step has changed the weights."""
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from backsight.source import Body, Place, parsed, read_at
+from backsight.source import Body, Place, assignments, backward_roots, parsed, read_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import Use, spots, uses
+from backsight.source.bindings import Use, reads, spots, uses
 from backsight.source.body import dotted, expressions, is_stored, statements
+from backsight.source.edits import put_at, sentence
 from backsight.source.rewriting import rewritten
+from backsight.story.carrier import Carrier
 from backsight.story.case import Case
 from backsight.story.failure import Level
-from backsight.story.holders import below, node_of, results_of_object, ways_into
+from backsight.story.fixes import on_lines
+from backsight.story.holders import below, made_in, node_of, results_in, results_of_object, structure, ways_into
+from backsight.story.memory import is_tensor
+from backsight.story.stepping import steps_in, trained_next
 from backsight.text import listed
 
 
@@ -59,6 +64,58 @@ def each_detached(body: Body | None, expression: str, line: int, *names: str) ->
     edits = {at: new for at, new in found.items() if new is not None}
     itself = {Use(each, False) for each in names} & {*uses(parsed(expression))}
     return edits if all(edits.values()) and not itself else {}
+
+
+def detached_for(carrier: Carrier) -> str:
+    """What to write where a loss reaches an old result that its own optimizer does not train: the statements that read
+    the result, with `.detach()`, or one above the loop in which only they do. Empty where the step after this backward
+    is not known, or trains part of it."""
+    case, nodes, level, graph = carrier.case, carrier.nodes, carrier.case.failure.user, carrier.case.graph
+    steps = [each for each in steps_in(level) if each.place.line > level.line] if level else []
+    trained = trained_next(level) if level else None
+    behind = set(below(graph, nodes))
+    needed = {id(leaf.tensor()): leaf.node in behind for leaf in graph.leaves}
+    old = {each for each, is_old in needed.items() if is_old}
+    if level is None or level.body is None or not trained or not old or old & trained or not trained & set(needed):
+        return ""
+    for name in case.ancestors(level):
+        made = made_in(graph, level.value(name)) if is_tensor(level.value(name)) else []
+        edits = {}
+        if case.receiver and set(made) & set(nodes):
+            edits = each_detached(level.body, case.receiver, level.line, name)
+        bound_at = [place.line for place in assignments(level.body, name, before=level.line)]
+        edits = {line: new for line, new in edits.items() if line > max(bound_at, default=0)}
+        if edits and not ways_into(graph, behind, made):
+            cut, facts = f"{name} = {name}.detach()", carrier.facts if carrier.level is level else None
+            after = [each for each in statements(level.body.node) if facts and each.lineno > facts.loop.line]
+            alone = len(edits) > 1 and edits.keys() == {each.lineno for each in after if reads(each, name)}
+            once = facts and alone and name.isidentifier() and name in facts.outside
+            how = put_at(cut, "above", facts.loop) if facts and once else on_lines(edits, level.body.file)
+            return (
+                f"{sentence(how)}: {steps[0].call} trains nothing that {name} is computed "
+                "from, so this backward need not go there."
+            )
+    return ""
+
+
+def trained_beside(case: Case, nodes: Sequence[int]) -> tuple[set[int], str]:
+    """What optimizers hold behind old results, where other losses of the function train all of it, each by itself; and
+    what runs backward on these."""
+    level, graph, behind = case.failure.user, case.graph, set(below(case.graph, nodes))
+    owned = {leaf.node: id(leaf.tensor()) for leaf in graph.leaves if leaf.owner and leaf.node in behind}
+    old = {its for index, its in enumerate(graph.identities) if index in nodes}
+    left, losses = {*owned.values()}, list[str]()
+    for name, _ in backward_roots(level.body) if level else ():
+        value = level.value(name) if level else None
+        if name == case.receiver or not is_tensor(value) or not results_in(value):
+            continue
+        other = structure(value)
+        without = [index for index, its in enumerate(other.identities) if its in old]
+        reached = set(below(other, [root for root, _ in other.root_edges], without=without))
+        trains = {id(leaf.tensor()) for leaf in other.leaves if leaf.node in reached}
+        losses += [name] if trains & left else []
+        left -= trains
+    return ({*owned}, f"{losses[-1]}.backward()") if owned and losses and not left else (set(), "")
 
 
 def _detached(body: Body | None, statement: ast.stmt | None, names: Collection[str]) -> str | None:

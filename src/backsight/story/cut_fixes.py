@@ -46,7 +46,7 @@ from backsight.story.attached import (
     soft,
 )
 from backsight.story.cuts import CutOff, asked, unrecorded
-from backsight.story.decorated import of_a_caller, other_calls
+from backsight.story.decorated import kept_without, leaves_changed, of_a_caller, other_calls
 from backsight.story.enabling import computing, enabled
 from backsight.story.fixes import removed
 from backsight.story.in_pytorch import beyond, in_pytorch
@@ -83,27 +83,32 @@ def fix(cut: CutOff, loss: str, further: Sequence[CutOff] = (), *, derivative: P
         return f"{how} on line {place.line}{anew}: {inside} overrides that, but not inference mode. {silenced(loss)}"
     trains = cut.trains if cut.trains and not (text.startswith("@") and of_a_caller(cut)) else None
     if (derivative or trains) and cut.cut.kind == "no_grad" and text.startswith(("@", "with ")):
-        other = f"{_lifted(cut)}; {OR}or "
+        changed, both = leaves_changed(cut), f"write `{ungraded}` on line {place.line}{anew}, and "
+        gone = f"{_lifted(cut)}{kept_without(changed)}"
         if text.startswith("@"):
             name = getattr(cut.section.body.node, "name", "")
-            other = f"Remove @{cut.cut.expression} from {name}{remove(place)}, {OR}or "
-        body, asking = read_at(derivative)
-        if not (cut.around or cut.in_function) and _is_given(body, asking):
-            return f"{other[: other.index(OR) - 2]}: a derivative needs a graph even when nothing is trained."
-        known = trains is not None if derivative is None else body is not None and asking is not None
-        if ungraded != text:
-            other += f"write `{ungraded}` on line {place.line}{anew if known else ''}, and "
-        elif cut.around or cut.in_function:  # to remove one of them would leave the other
-            other = ""
+            gone = f"Remove @{cut.cut.expression} from {name}{remove(place)}{kept_without(changed)}"
+        body, asking = read_at(derivative or trains)
+        needs = "a derivative needs a graph even when nothing is trained."
+        if derivative and not (cut.around or cut.in_function) and _is_given(body, asking):
+            return f"{gone}: {needs}"
+        if trains and any(covers(asking, each.line) and each.file == trains.file for each in changed if asking):
+            return f"{gone}: what runs backward needs a graph. {silenced(loss)}"
         if derivative:
             edit = enabled(computing(body, asking), body) if body and asking else "enable gradients for the derivative"
             if cut.in_function and body and asking:
                 edit = f"{_leaf_first(body, asking)}{edit}"
-            why = f"{edit}: a derivative needs a graph even when nothing is trained."
+            why = needs
         else:
             edit = put_at("@torch.enable_grad()", "above", trains) if trains else ""
-            why = f"{edit}: what runs backward needs a graph. {silenced(loss)}"
-        return f"{other}{why}" if other else sentence(why)
+            why = f"what runs backward needs a graph. {silenced(loss)}"
+        if ungraded != text:
+            edit = f"{both if body and asking else without_marks(both)}{edit}"
+        elif cut.around or cut.in_function:  # to remove one of them would leave the other
+            return f"{sentence(edit)}: {why}"
+        if changed:  # of an optimizer's step, all else belongs where gradients are disabled
+            return f"{sentence(edit)}: {why} {OR}Or {gone[0].lower()}{gone[1:]}."
+        return f"{gone}{',' if text.startswith('@') else ';'} {OR}or {edit}: {why}"
     mend = mended(cut, *further)
     return f"{mend.edit}{mend.why} {silenced(loss)}"
 
@@ -422,7 +427,7 @@ def _of_decorator(cut: CutOff) -> Mend:
     if (given := of_a_caller(cut)) is not None:
         new = f"with torch.enable_grad(): {given.text}"
         return Mend(sentence(on_line(given, new)), f"; the rest keeps @{expression}.")
-    others = other_calls(cut, name, expression)
+    others = f"{other_calls(cut, name, expression)}{kept_without(leaves_changed(cut))}"
     why = "." if others else "; it belongs on functions that only evaluate."
     return Mend(f"Remove @{expression} from {name}{remove(cut.cut.place)}{others}", why)
 

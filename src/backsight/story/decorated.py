@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from backsight.source import Body, Place, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import bound, spots
-from backsight.source.body import callee, calls_in, functions, last_name, statements
+from backsight.source.bindings import bound, spots, target_names
+from backsight.source.body import SCOPES, blocks, callee, calls_in, dotted, functions, last_name, statements
+from backsight.source.changes import changed_memory
 from backsight.source.edits import wrap
-from backsight.story.cuts import CutOff
+from backsight.story.cuts import CutOff, unrecorded
+from backsight.story.memory import is_leaf, is_tensor, needs_gradient
+from backsight.story.sections import Section, followed
+from backsight.text import lines_at
 
 
 def other_calls(suspect: CutOff, name: str, expression: str) -> str:
@@ -119,3 +125,54 @@ def of_a_caller(suspect: CutOff) -> Place | None:
     calls = [callee(call) for call in calls_in(statement)] if statement is not None else []
     is_given = any(receiver is None and name in taken for receiver, name in calls)
     return body.place(statement) if statement is not None and is_given else None
+
+
+def leaves_changed(suspect: CutOff) -> list[Place]:
+    """Return the statements that modify leaves in place and run where gradients are disabled, in the functions called
+    there, too: they must stay there. What a loop goes through, `for p in params`, are leaves."""
+    section, inside = suspect.section, unrecorded(suspect.section, suspect.cut)
+    block = ast.Module([_alone(each) for each in inside], [])
+    part = replace(section, body=Body(section.body.file, block, section.body.lines), whole=True)
+    return [
+        each.body.place(statement)
+        for each in followed([part])
+        for statement in statements(each.body.node)
+        if _changes_leaf(each if each is not part else section, statement)
+    ]
+
+
+_OF_WEIGHTS = re.compile(r"param|weight|group", re.IGNORECASE)
+
+
+def kept_without(changed: Sequence[Place]) -> str:
+    """Say that statements stay without gradients, where what disables them around these goes."""
+    under = "with torch.no_grad():"
+    at = sorted({each.line for each in changed})
+    marks = "".join(str(wrap(each, under)) for each in changed)
+    return f", and put {lines_at(at)} inside `{under}`{marks}" if changed else ""
+
+
+def _alone(statement: ast.stmt) -> ast.stmt:
+    """A statement without the blocks in it, of which `unrecorded` has each statement that counts."""
+    inner = [block[0] for _, block in blocks(statement)]
+    if not inner or isinstance(statement, SCOPES):
+        return statement
+    alone = copy.copy(statement)
+    alone.end_lineno = max(statement.lineno, inner[0].lineno - 1)
+    for field in ("body", "handlers", "orelse", "finalbody", "cases"):
+        if hasattr(alone, field):
+            setattr(alone, field, [])
+    return alone
+
+
+def _changes_leaf(section: Section, statement: ast.stmt) -> bool:
+    loops = [each for each in statements(section.body.node) if isinstance(each, ast.For)]
+    through = [each.target for each in loops if _OF_WEIGHTS.search(section.body.text(each.iter))]
+    every = {name for target in through for name in target_names(target)}
+    if any(callee(call)[1].startswith("_foreach_") and callee(call)[1].endswith("_") for call in calls_in(statement)):
+        return True
+    for name in filter(None, map(dotted, changed_memory(statement))):
+        value = section.value(name)
+        if (value is None and name in every) or (is_tensor(value) and is_leaf(value) and needs_gradient(value)):
+            return True
+    return False

@@ -19,19 +19,19 @@ from backsight.source.definitions import values_of
 from backsight.source.edits import OR, lines_of, move, on_line, put, put_at, remove, repeat, sentence, wrap, write
 from backsight.source.keeping import decorator_that_keeps
 from backsight.source.rewriting import rewritten, simple, without_request
-from backsight.story.anew import each_detached
+from backsight.story.anew import detached_for, trained_beside
 from backsight.story.carrier import Carrier
 from backsight.story.case import Case, loops
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.fixes import every_time, on_lines
 from backsight.story.histories import pruned
-from backsight.story.holders import below, made_in, results_in, terms, ways_into
+from backsight.story.holders import below, made_in, results_in, terms
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.story.modes import headed
 from backsight.story.ratios import ratio_of_one
 from backsight.story.sections import function_called, methods_of, section_of
-from backsight.story.stepping import optimizer_steps, steps_in
+from backsight.story.stepping import optimizer_steps
 from backsight.story.stores import held_as
 from backsight.tape import Leaf, version
 from backsight.text import listed
@@ -56,7 +56,7 @@ def recomputed(found: Carrier) -> str:
             f"{found.stored.line if found.stored else ''} of __init__ runs only once."
             f"{alone if cut else ''}"
         )
-    if other := detached_for(case, nodes):
+    if other := detached_for(found):
         return other
     if found.facts is not None:
         return _inside_loop(found)
@@ -161,31 +161,6 @@ def computed_again(case: Case, name: str, called: str = "") -> str:
                 return ""
             node.id = kept[node.id]
     return f"{owner}.{attribute} = {ast.unparse(value)}"
-
-
-def detached_for(case: Case, nodes: Sequence[int]) -> str:
-    """What to write where a loss reaches an old result that its own optimizer does not train: the statement that reads
-    the result, with `.detach()`. Empty where the step after this backward is not known, or trains part of it."""
-    level, graph = case.failure.user, case.graph
-    steps = [each for each in steps_in(level) if each.place.line > level.line] if level else []
-    trained = frozenset[int]().union(*(each.trained for each in steps))
-    behind = set(below(graph, nodes))
-    needed = {id(leaf.tensor()): leaf.node in behind for leaf in graph.leaves}
-    old = {each for each, is_old in needed.items() if is_old}
-    known = all(each.trained for each in steps)
-    if level is None or level.body is None or not known or not old or old & trained or not trained & set(needed):
-        return ""
-    for name in case.ancestors(level):
-        made = made_in(graph, level.value(name)) if is_tensor(level.value(name)) else []
-        edits = {}
-        if case.receiver and set(made) & set(nodes):
-            edits = each_detached(level.body, case.receiver, level.line, name)
-        if edits and not ways_into(graph, behind, made):
-            return (
-                f"{sentence(on_lines(edits, level.body.file))}: {steps[0].call} trains nothing that {name} is computed "
-                "from, so this backward need not go there."
-            )
-    return ""
 
 
 def once_without_graph(case: Case, nodes: Sequence[int]) -> str:
@@ -396,7 +371,9 @@ def each_again(level: Level | None, loss: str) -> str:
 def _without_graph(found: Carrier, own: bool) -> str:
     """To detach what a loss only weighs or compares with; empty for a term of it, which would be a constant."""
     case, name, made, facts = found.case, found.name, found.stored, found.facts
-    trained = trained_without(case, found.nodes)
+    trained, by = trained_without(case, found.nodes), "the loss"
+    if not trained:
+        trained, by = trained_beside(case, found.nodes)
     if not trained or facts is None:
         return ""
     once = made if made is not None and "." in name and made == stored_at(case, name) else None
@@ -414,7 +391,8 @@ def _without_graph(found: Carrier, own: bool) -> str:
         return ""
     weights = listed([leaf.label for leaf in case.graph.leaves if leaf.node in trained], 1)
     its = "its" if len(found.names) == 1 else "their"
-    return f"To use {its} values only, {how}: the loss trains {weights} through the rest of its graph."
+    through = " through the rest of its graph" if by == "the loss" else ""
+    return f"To use {its} values only, {how}: {by} trains {weights}{through}."
 
 
 def _constant(found: Carrier, made: Place | None) -> str:

@@ -30,6 +30,7 @@ from backsight.story.histories import (
 )
 from backsight.story.holders import below
 from backsight.story.joints import joint_of
+from backsight.story.one_backward import one_backward
 from backsight.story.recomputing import as_values, recomputed, trained_without, uncached
 from backsight.story.sections import function_called, methods_of, run_by
 from backsight.story.stepping import optimizer_steps, steps_of_pass
@@ -45,7 +46,11 @@ def renewed(found: Carrier, then: str = "") -> str:
     """
     write = {"carried": _cut, "summed": _summed, "kept": _of_container, "cached": _cached, "written": _written}
     text = write.get(found.kind, recomputed)(found)
-    return f"{text} {then}" if then and not text.startswith((f"Keep {found.name} the leaf", "Store what")) else text
+    return (
+        f"{text} {then}"
+        if then and not text.startswith((f"Keep {found.name} the leaf", "Store what", "If one"))
+        else text
+    )
 
 
 def _cut(found: Carrier) -> str:
@@ -69,7 +74,7 @@ def _cut(found: Carrier) -> str:
     if found.function:
         return _in_function(found)
     rest = f"{_after_step(found)}{begun_without(found)}"
-    return _all_that_is_trained(case) or trained_start(found) or _values_alone(found) or rest
+    return _all_that_is_trained(case) or trained_start(found) or one_backward(found) or _values_alone(found) or rest
 
 
 def _kept_copy(found: Carrier, dropped: Place) -> str:

@@ -10,9 +10,11 @@ from typing import Protocol, cast
 import torch
 
 from backsight.source import Body, LoopFacts, Place, loop_facts, statement_at
-from backsight.source.body import callee, covers, expressions, statements
+from backsight.source.body import begins, callee, calls_in, covers, expressions, statements
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, method
+from backsight.story.memory import is_module
+from backsight.tape import parameters_in
 from backsight.tracing.steps import parameters
 
 
@@ -41,8 +43,7 @@ class Step:
     @property
     def trained(self) -> frozenset[int]:
         """The ids of the parameters that it trains, as far as they are known."""
-        known = issubclass(type(self.optimizer), torch.optim.Optimizer)
-        return frozenset(map(id, parameters(cast(torch.optim.Optimizer, self.optimizer))) if known else ())
+        return parameters_of(self.optimizer) if not is_module(self.optimizer) else frozenset()
 
 
 def steps_in(function: Function) -> Iterator[Step]:
@@ -71,6 +72,32 @@ def steps_in(function: Function) -> Iterator[Step]:
 
 def optimizer_steps(function: Function) -> tuple[Place, ...]:
     return tuple(step.place for step in steps_in(function))
+
+
+def trained_next(level: Level) -> frozenset[int] | None:
+    """The ids of the parameters that the steps after the line of a level train with the gradients of its backward: not
+    those whose gradients are zeroed in between. None if one of these optimizers is not known."""
+    found, zeroed = set[int](), set[int]()
+    steps = {each.place.position: each for each in steps_in(level)}
+    for statement in statements(level.body.node) if level.body else ():
+        if begins(statement) <= level.place.position:
+            continue
+        if (step := steps.get(begins(statement))) is not None:
+            if not step.trained:
+                return None
+            found |= step.trained - zeroed
+        for call in calls_in(statement):
+            receiver, name = callee(call)
+            if name == "zero_grad" and receiver is not None:
+                zeroed |= parameters_of(value_of(level, receiver))
+    return frozenset(found)
+
+
+def parameters_of(value: object) -> frozenset[int]:
+    """The ids of the parameters of an optimizer, or of a module."""
+    if issubclass(type(value), torch.optim.Optimizer):
+        return frozenset(map(id, parameters(cast(torch.optim.Optimizer, value))))
+    return frozenset(map(id, parameters_in(value))) if is_module(value) else frozenset()
 
 
 def steps_of_pass(level: Level, facts: LoopFacts | None = None) -> tuple[Place, ...]:

@@ -16,12 +16,13 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.unsteady import Unsteady, decided, draws, unsteady
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.wording import a_kind, failing, if_known, shaped, shown
+from backsight.diagnosis.wording import a_kind, failing, if_known, listed, shaped, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
-from backsight.source import Place, function_at, read_at
+from backsight.source import Place, function_at, loop_facts, read_at
+from backsight.source.bindings import names_read, uses
 from backsight.source.body import callee, dotted, is_constant, keyword, statements
-from backsight.source.edits import on_line, put, sentence, write
+from backsight.source.edits import change, on_line, put, put_at, sentence, write
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, function_of, message_of, owner_of
 from backsight.story.fixes import removed
@@ -76,7 +77,7 @@ def checkpoint_mismatch(failure: Failure, match: re.Match[str]) -> Finding:
     return explanation(
         f"{name} computed something different when checkpoint reran it for backward.",
         evidence,
-        (_afterwards(failure, function, cause) or _outside(failure, function, cause) or cause.fix) if cause else _FIX,
+        next(filter(None, (each(failure, function, cause) for each in _ELSEWHERE)), cause.fix) if cause else _FIX,
         source=cause.place if cause else line or _where(function) or failure.source,
         exact=seen,
     )
@@ -112,6 +113,45 @@ def _afterwards(failure: Failure, function: object, cause: Unsteady) -> str:
         f"{level.statement.end_lineno}, put `{later}`{put(later, 'below', level.place)}."
     )
 
+
+def _from_a_copy(failure: Failure, function: object, cause: Unsteady) -> str:
+    """How both runs read what a container held before the first: from a copy, which checkpoint keeps for the second."""
+    run, found = function_of(function), list(_checkpointing(failure))
+    body = function_at(run.__code__) if run is not None else None
+    if body is None or not isinstance(body.node, ast.FunctionDef) or len(found) != 1 or not cause.filled:
+        return ""
+    (call, at), name, given = found[0], cause.filled, body.node.args
+    every, names = list(statements(body.node)), [each.arg for each in given.args]
+    handed = [each for each in names if each != "self"]
+    caller, statement = read_at(at)
+    first, writing = body.node.body[0], [each for each in every if body.place(each) == cause.place]
+    reading = [each for each in every if name in names_read(each) and each not in writing]
+    plain = (
+        not (given.vararg or given.kwarg or given.kwonlyargs or given.defaults) and len(call.args) == len(handed) + 1
+    )
+    later = any(each.lineno >= cause.place.line for each in reading)
+    looped = loop_facts(body, cause.place.line) is not None
+    again = any(use.name == "past" for each in every for use in uses(each)) or "past" in names
+    if not plain or later or looped or again or len(writing) != 1 or caller is None or statement is None:
+        return ""
+    kind, held = "list" if ".append(" in cause.place.text else "dict", caller.text(call.args[handed.index(name) + 1])
+    new = rewritten(caller, statement, {call.args[-1]: f"{caller.text(call.args[-1])}, {kind}({held})"})
+    head = f"def {body.name}({', '.join((*names, 'past=None'))}):"
+    copied = f"past = {kind}({name}) if past is None else past"
+    lines = sorted({each.lineno for each in reading})
+    if not new or any(each.end_lineno != each.lineno and not hasattr(each, "body") for each in reading):
+        return ""
+    places = [body.place(each) for each in reading]
+    on_lines = f"line{'s' * (len(lines) > 1)} {listed([*map(str, lines)], len(lines))}"
+    edits = "".join(str(change(each, name, "past")) for each in places)
+    return (
+        f"Let both runs read a copy that was taken before the first: {on_line(at, new)}; "
+        f"{on_line(body.place(body.node), head)}, {put_at(copied, 'above', body.place(first))}, and read past instead "
+        f"of {name} on {on_lines}{edits}. Line {cause.place.line} still writes into {name}."
+    )
+
+
+_ELSEWHERE = (_afterwards, _outside, _from_a_copy)
 
 _FIX = (
     "Make both runs identical: nothing inside may depend on Python's or NumPy's random numbers, on a counter "

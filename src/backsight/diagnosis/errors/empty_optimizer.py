@@ -17,7 +17,7 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.weights_held import CONTAINERS, entries_of, mended
 from backsight.diagnosis.errors.weights_made import as_parameters, assigned_at
 from backsight.diagnosis.evidence.exhausted import ONCE, exhausted
-from backsight.diagnosis.evidence.unbuilt import Unbuilt, unbuilt
+from backsight.diagnosis.evidence.unbuilt import Unbuilt, made_in_passing, unbuilt
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, counted, described, failing, if_known, listed, shown
 from backsight.findings.evidence import Fact
@@ -376,6 +376,14 @@ def without_any(given: Given) -> Finding | None:
     if not given.modules or _have_parameters(given) or len(given.modules) > 1:
         return None
     name, module = given.modules[0]
+    if (passing := made_in_passing(module)) is not None:
+        many = counted(len(passing.layers), "layer")
+        return explanation(
+            f"{name} has no parameters: its methods make {many} anew each time they run.",
+            (*(shown(each, "makes a layer for this call, with new weights.") for each in passing.places), given.asked),
+            f"{passing.fix} As it is, nothing keeps their weights, so nothing can train them.",
+            source=passing.places[0],
+        )
     return explanation(
         f"{name} has no parameters: {class_name(type(module))} has nothing to train.",
         (given.asked,),

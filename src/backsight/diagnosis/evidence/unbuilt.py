@@ -10,10 +10,12 @@ from types import FunctionType
 
 import torch
 
+from backsight.diagnosis.wording import listed
 from backsight.naming.plain import class_dict, is_class, mro, namespace
-from backsight.source import Body, Place
-from backsight.source.bindings import bound
-from backsight.source.body import callee, calls_in, dotted, statements
+from backsight.source import Body, Place, loop_facts
+from backsight.source.bindings import bound, names_read, parameters_of
+from backsight.source.body import begins, callee, calls_in, dotted, statements
+from backsight.source.edits import on_line_with, put
 from backsight.story.sections import methods_of
 from backsight.tape import registered
 
@@ -63,6 +65,51 @@ def unbuilt(module: torch.nn.Module) -> Unbuilt | None:
             required <= 0,
         )
     return None
+
+
+@dataclass(frozen=True)
+class Passing:
+    """Layers that methods make whenever they run, and drop: the statements, and what makes them in `__init__`."""
+
+    places: tuple[Place, ...]
+    layers: tuple[str, ...]
+    fix: str
+
+
+def made_in_passing(module: torch.nn.Module) -> Passing | None:
+    """Return the layers that methods of a module's class call at once, `nn.Linear(8, 2)(x)`; None if there are none."""
+    bodies = list(methods_of(type(module)))
+    init = next((each for each in bodies if each.name == "__init__"), None)
+    places, layers, kept, lines, whole = list[Place](), list[str](), list[str](), list[str](), init is not None
+    for body in (each for each in bodies if each.name != "__init__"):
+        every = [*statements(body.node)]
+        local = parameters_of(body.node) | {name for each in every for name in bound(each)}
+        called = {id(call.func) for each in every for call in calls_in(each)}
+        names = {node.func.id for each in every for node in calls_in(each) if isinstance(node.func, ast.Name)}
+        for each in every:
+            found = [call for call in calls_in(each) if _is_layer(dotted(call.func) or "")]
+            named = each.value if isinstance(each, ast.Assign) and bound(each) & names else None
+            changes = dict[ast.expr, str]()
+            for call in sorted((one for one in found if id(one) in called or one is named), key=begins):
+                places += [body.place(each)] if body.place(each) not in places else []
+                layers.append(body.text(call))
+                name = f"self.{body.name}_{sum(one.startswith(f'self.{body.name}_') for one in kept) + 1}"
+                kept.append(f"{name} = {body.text(call)}")
+                changes[call] = name
+                whole &= not (names_read(call) - {"self"}) & (local - {"self"}) and not hasattr(module, name[5:])
+                whole &= loop_facts(body, each.lineno) is None and init is not None and init.file == body.file
+            new = on_line_with(body, each, changes) if changes else ""
+            lines += [new] if new else []
+            whole &= bool(new) or not changes
+    if not places:
+        return None
+    at = init.place(init.node) if init is not None and isinstance(init.node, ast.FunctionDef) else None
+    made = f"{listed([f'`{each}`' for each in kept], len(kept))}"
+    if not whole or at is None:
+        return Passing(tuple(places), tuple(layers), f"Make them in __init__(), such as `{kept[0]}`, and call them.")
+    edits = put("\n".join(kept), "end", at)
+    fix = f"Make them once, at the end of __init__(): {made}{edits}. Then {listed(lines, len(lines))}."
+    return Passing(tuple(places), tuple(layers), fix)
 
 
 def _made(module: torch.nn.Module, body: Body) -> list[tuple[str, Place]]:

@@ -33,7 +33,7 @@ class Unsteady:
     """A statement whose effect changes from run to run, why, and what to do; `within`: the statement in the function
     that it has an effect on, where it is another; `counted`: the statement that may as well run outside, once; `kept`:
     what is written in its place, if that has to be computed inside; `also`: further statements of the kind, and
-    why."""
+    why; `filled`: the parameter that holds the container into which the run writes."""
 
     place: Place
     why: str
@@ -42,6 +42,7 @@ class Unsteady:
     counted: str = ""
     kept: str = ""
     also: tuple[tuple[Place, str], ...] = ()
+    filled: str = ""
 
 
 def unsteady(sections: Iterable[Section], around: Sequence[Body] = ()) -> Iterator[Unsteady]:
@@ -53,6 +54,7 @@ def unsteady(sections: Iterable[Section], around: Sequence[Body] = ()) -> Iterat
     for section in every:
         yield from _buffers(section, every)
         yield from _counts(section)
+    yield from _handed(every[:1])
     for section in every:
         yield from _switches(section, around)
     for section in every:
@@ -289,6 +291,42 @@ def _counts(section: Section) -> Iterator[Unsteady]:
                 or f"Change {name} outside the checkpointed function, or pass its value to checkpoint as an argument.",
                 counted=section.body.text(each) if isinstance(each, ast.AugAssign) else "",
             )
+
+
+def _handed(outermost: Sequence[Section]) -> Iterator[Unsteady]:
+    """Dicts and lists that the function is given, reads, and writes into: `cache["k"] = k`."""
+    for section in outermost:
+        every, given = list(statements(section.body.node)), parameters_of(section.body.node) - {"self"}
+        for each in every:
+            entries = [target for target, _, _ in targets(each) if isinstance(target, ast.Subscript)]
+            keyed = {dotted(target.value) or "" for target in entries if _is_text(target.slice)}
+            calls = calls_in(each) if isinstance(each, ast.Expr) else ()
+            filled = {dotted(callee(call)[0]) or "" for call in calls if callee(call)[1] in FILLING}
+            anew = {name for other in every for name in bound(other)}
+            others = [other for other in every if other is not each]
+            for name in sorted((keyed | filled) & given - anew):
+                read = [other for other in others if name in names_read(other) and not _only_fills(other, name)]
+                if read:
+                    first = section.body.place(read[0])
+                    yield Unsteady(
+                        section.body.place(each),
+                        f"writes into {name}, so the second run reads at line {first.line} what the first has left.",
+                        f"Let both runs read the same: write into {name} outside the checkpointed function, from what "
+                        "that returns. Or do not checkpoint what fills it.",
+                        filled=name,
+                    )
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str))
+
+
+def _only_fills(statement: ast.stmt, name: str) -> bool:
+    """Whether a statement has a container only to write into it."""
+    stored = [target.value for target, _, _ in targets(statement) if isinstance(target, ast.Subscript)]
+    stored += [node for call in calls_in(statement) if callee(call)[1] in FILLING and (node := callee(call)[0])]
+    read = [node for node in ast.walk(statement) if isinstance(node, ast.Name) and node.id == name]
+    return all(any(node is each for each in stored) for node in read)
 
 
 def _buffers(section: Section, every: Sequence[Section]) -> Iterator[Unsteady]:

@@ -190,6 +190,13 @@ class _Course:
         return bool(self.fall > max(_ERRORS * error, share * abs(np.median(self.first))))
 
     @property
+    def fell_between(self) -> bool:
+        """Whether it was much lower at a time, and rose from there: BS311 judges that, or another task began there."""
+        n, begun = len(self.first), float(np.median(self.first))
+        lowest = min(float(np.median(self.values[k : k + n])) for k in range(n, len(self.values) - n + 1, n))
+        return bool(self.exploded is None and self.values.min() >= 0 and lowest < (1 - _FALL) * begun)
+
+    @property
     def falls_slowly(self) -> bool:
         """Whether it has fallen by little, and as much in its second half as in its first."""
         begun = float(np.median(self.first))
@@ -220,9 +227,10 @@ def _deviation(values: NDArray[np.float64]) -> float:
 def loss_that_does_not_fall(recording: Recording) -> Iterator[Finding]:
     """Every loss of the run is at its end what it was at its beginning, or higher, as far as its noise lets one say.
 
-    A note: the losses of a game, or of a policy, need not fall. So nothing is said where one of several does. Where the
-    updates are negligible, or every loss exploded, it is a warning. A single loss that falls by little, with
-    a learning rate that could be higher, is a note.
+    A note: the losses of a game, or of a policy, need not fall. So nothing is said where one of several does, nor where
+    the only one takes both signs, as a policy's does, or was much lower meanwhile. Where the updates are negligible, or
+    every loss exploded, it is a warning. A single loss that falls by little, with a learning rate that could be higher,
+    is a note.
     """
     every = {name: _Course(*each) for name, each in losses(recording.run).items() if len(each[1]) >= FEWEST}
     if not every or not all(np.isfinite(each.values).all() for each in every.values()):
@@ -246,7 +254,7 @@ def loss_that_does_not_fall(recording: Recording) -> Iterator[Finding]:
         yield Finding("BS310", "warning" if is_grave else "note", title, tuple(facts), fix, since=since)
     elif ratio is not None and ratio[0] < SMALL:
         yield Finding("BS310", "warning", title, (*facts, _moved(ratio, rate)), _raised(rate, ratio[0]))
-    else:
+    elif not any(each.fell_between or each.values.min() < 0 < each.values.max() for each in every.values()):
         yield Finding("BS310", "note", title, tuple(facts), _searched(recording))
 
 

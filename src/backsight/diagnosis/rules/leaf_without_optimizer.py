@@ -32,7 +32,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming import requires_grad, search
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, only, parsed, read_at, statement_at
-from backsight.source.bindings import assigned
+from backsight.source.bindings import arms_of, assigned, names_read, target_names
 from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
 from backsight.source.edits import OR
 from backsight.source.freezing import unfreezings_after
@@ -272,15 +272,28 @@ def _too_early(scene: Scene, leaves: Sequence[Leaf], built: Place) -> tuple[tupl
         model = leaves[0].name.partition(".")[0]
         turned = unfreezings_after(built)
         later = (shown(turned[0], f"unfreezes them later, and adds nothing to {name}."),) if len(turned) == 1 else ()
+        loop = _loop_over_parameters(turned[0]) if later else None
+        below = loop or (turned[0] if later else None)
         after = f"after line {turned[0].last}" if later and turned[0].file == built.file else "after that"
         group = f"{name}.add_param_group({{'params': {_missing(scene, leaves, name)}}})"
-        with_all = written(built, given_anew(built, f"{model}.parameters()"))
+        with_all = written(filtering_at, given_anew(filtering_at, f"{model}.parameters()"))
+        adding = added(group, "beside" if loop else "below", below) if below is not None else ""
         return (fact, *later), (
             f"Unfreeze before you create {name}, or add what you unfreeze later, {after}: {group}"
-            f"{added(group, 'below', turned[0]) if later else ''}. {OR}Or create {name} from {model}.parameters()"
+            f"{adding}. {OR}Or create {name} from {model}.parameters()"
             f"{with_all}: it skips what has no gradient."
         )
     return None
+
+
+def _loop_over_parameters(unfreezing: Place) -> Place | None:
+    """The loop in which a statement unfreezes one parameter after the other."""
+    body, statement = read_at(unfreezing)
+    around = arms_of(body, statement)
+    loop = around[-1][0] if around else None
+    if body is None or statement is None or not isinstance(loop, ast.For):
+        return None
+    return body.place(loop) if target_names(loop.target) & names_read(statement) else None
 
 
 def _only_frozen(scene: Scene) -> str:

@@ -19,9 +19,10 @@ from backsight.diagnosis.evidence.idle import parameter_at
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, failing, listed, shown, sure_if
 from backsight.findings.evidence import Fact
+from backsight.naming.plain import namespace
 from backsight.source import Place, assignments, lets_through, only
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import Use, arms_of, spots, uses
+from backsight.source.bindings import Use, arms_of, parameters_of, spots, uses
 from backsight.source.body import blocks, body_around, dotted, expressions, read_at, statements
 from backsight.source.cut_rules import FROZEN, rule_of
 from backsight.source.definitions import definitions, flow_of
@@ -171,9 +172,11 @@ def _only_some(held: list[str], spared: list[Freezing]) -> Iterator[Fact]:
         yield f"The optimizer holds {listed(held, 4)}, {'all' if len(held) > 1 else 'which is'} frozen."
 
 
-def _unfreeze_held(found: Sources, freezing: Freezing | None, held: list[str], spared: list[Freezing]) -> str:
+def _unfreeze_held(
+    name: str, module: torch.nn.Module, freezing: Freezing | None, held: list[str], spared: list[Freezing]
+) -> str:
     """How to unfreeze what the optimizer holds: by the module that has it all, by a word in names, one by one."""
-    name, module = next(iter(found.modules.items()))
+    where = _where(freezing)
     every, words = list(_names(module)), [word for each in spared for word in each.words({})[0]]
     owners = [name + _NUMBER.sub(r"[\1]", f".{each}") for each in _wholly(every, held)]
     word = next((each for each in words if [path for path in every if each in path] == held), "")
@@ -185,7 +188,6 @@ def _unfreeze_held(found: Sources, freezing: Freezing | None, held: list[str], s
         how = f"for each in ({', '.join(owners)}): each.requires_grad_(True)"
     if len(how) > _WIDEST:
         return ""
-    where = _where(freezing)
     fix = f"{where}, unfreeze what the optimizer holds: `{how}`{where.put(how)}."
     if freezing is not None and not freezing.chosen and freezing.loop is None and len(spared) == 1:
         fix += f" {OR}Or {removed(freezing.place)}, as line {spared[0].place.line} freezes the rest."
@@ -215,6 +217,7 @@ def _unfreeze(
     every = list(_names(module))
     layer = every[-1].rpartition(".")[0]
     where, (missed, words, begins) = _where(freezing), _missed(scene, freezing, name, every)
+    name = _called_at(scene, where, name, module)
     added = injected(scene.failure, module)
     if added is not None:
         what = "adds it" if added.count == 1 else f"adds {added.count} of them"
@@ -226,7 +229,7 @@ def _unfreeze(
         return [*missed, shown(new.place, "puts in a new layer, which was frozen with the rest.")], _unfreeze_new(
             new, freezing, name
         )
-    if held and (fix := _unfreeze_held(found, freezing, held, spared)):
+    if held and (fix := _unfreeze_held(name, module, freezing, held, spared)):
         return missed, fix
     last = name + _NUMBER.sub(r"[\1]", f".{layer}") if layer else name
     one, all_of_it = f"{last}.requires_grad_(True)", f"{name}.requires_grad_(True)"
@@ -303,6 +306,22 @@ def _where(freezing: Freezing | None) -> _There:
     if freezing.loop is not None:
         return _There(f"Below the loop on line {freezing.loop.line}", freezing.loop)
     return _There(f"Below line {freezing.place.line}", freezing.place)
+
+
+def _called_at(scene: Scene, where: _There, name: str, module: torch.nn.Module) -> str:
+    """What a module is called where a statement goes, which may be another function than the failing one; as there, if
+    that is not known."""
+    if where.below is None:
+        return name
+    here, (_, statement) = _function_of(where.below), read_at(where.below)
+    level = next((each for each in scene.failure.users if each.body is not None and each.body.node is here), None)
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    assigned = [target for each in targets if (target := dotted(each))]
+    if level is None:
+        own = parameters_of(here) if isinstance(here, ast.FunctionDef) else frozenset[str]()
+        return name if name.partition(".")[0] in own else next(iter(assigned), name)
+    every = [name, *assigned, *level.variables, *(f"self.{each}" for each in namespace(level.value("self")) or {})]
+    return next((each for each in every if level.value(each) is module), name)
 
 
 def _missed(

@@ -6,6 +6,7 @@ from backsight.diagnosis.errors.remedies import (  # noqa: F401  # each enters i
     dtypes,
     elsewhere,
     modules,
+    old_style,
     optimizers,
     tensors,
     transforms,

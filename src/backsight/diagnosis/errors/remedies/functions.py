@@ -12,21 +12,21 @@ import torch
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, anew, contexts, remedy, source_of
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, definition, elements, every_applied, returned
 from backsight.diagnosis.evidence.refused import Refusal
-from backsight.diagnosis.wording import listed, shown
+from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, is_class
-from backsight.source import Body, Place, calls_of, function_at, only, statement_at, statements_of
-from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
+from backsight.source import Body, Place, calls_of, function_at, only, statement_at
+from backsight.source.body import callee, calls_in, dotted, keyword, statements
 from backsight.source.changes import changed_names
 from backsight.source.cut_rules import rule_of
 from backsight.source.definitions import gathers, values_of
-from backsight.source.edits import OR, change, on_line, put, without_marks, write
+from backsight.source.edits import OR, change, on_line, without_marks, write
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import arguments, out_of_place
 from backsight.source.rewriting import rewritten, simple, with_flag
 from backsight.story.enabling import computing, enabled, switches
 from backsight.story.evaluated import value_of
-from backsight.story.failure import Level, method
+from backsight.story.failure import method
 from backsight.story.files import user_files
 from backsight.story.fixes import removed
 from backsight.story.memory import is_module, is_tensor, shape_of
@@ -295,51 +295,6 @@ def _starred(body: Body, node: ast.expr) -> str:
     if isinstance(node, ast.List | ast.Tuple):
         return ", ".join(map(body.text, node.elts))
     return f"*{body.text(node) if isinstance(node, ast.ListComp) else simple(body.text(node))}"
-
-
-@remedy(r"Legacy autograd function")
-def _no_backward(found: Refusal, match: Match) -> Remedy | None:
-    """A Function of the old style that leaves its backward to PyTorch: it is a module."""
-    call = found.expression
-    cls = _called_class(found.level, call.func) if isinstance(call, ast.Call) else None
-    base = torch.autograd.Function
-    if cls is None or any(method(cls, each) is not method(base, each) for each in ("backward", "vjp")):
-        return None
-    forward = body_of(cls, "forward")
-    if forward is None or "torch" not in found.level.frame.f_globals:
-        return None
-    classes = ((body, each) for body, each in statements_of(forward.file) if isinstance(each, ast.ClassDef))
-    named = (pair for pair in classes if pair[1].name == class_name(cls))
-    inside = [pair for pair in named if pair[1].lineno < definition(forward).line]
-    if not inside or any(rule_of(n) for each in statements(forward.node) for n in expressions(each)):
-        return None
-    body, head = inside[-1]
-    new = f"class {class_name(cls)}(torch.nn.Module):"
-    edits = [on_line(body.place(head), new)]
-    for one in (one for one in functions(forward.file) if any(one.node is each for each in head.body)):
-        if one.name == "__init__" and "super()" not in "".join(map(one.text, statements(one.node))):
-            first = one.place(one.node.body[0])
-            edits.append(f"put `super().__init__()` above line {first.line}{put('super().__init__()', 'above', first)}")
-        for each in statements(one.node):
-            match each:
-                case ast.Expr(ast.Call(ast.Attribute(ast.Name("self"), name))) if name in _OF_CONTEXTS:
-                    edits.append(removed(one.place(each)))
-    return Remedy(
-        f"{class_name(cls)} defines no backward, and needs none, as PyTorch differentiates what forward computes. Make "
-        f"it a module: {listed(edits)}.",
-        (shown(body.place(head), "is a Function without a backward."),),
-        body.place(head),
-    )
-
-
-_OF_CONTEXTS = ("save_for_backward", "mark_dirty", "mark_non_differentiable", "set_materialize_grads")
-
-
-def _called_class(level: Level, node: ast.expr) -> type | None:
-    """The class of the Function that an instance is of: `criterion`, `Mixture(3)`."""
-    held = value_of(level, node.func) if isinstance(node, ast.Call) else value_of(level, node)
-    cls = held if is_class(held) else type(held)
-    return cls if isinstance(cls, type) and issubclass(cls, torch.autograd.Function) else None
 
 
 @remedy(r"shape '\[(?P<due>[\d, ]*)\]' is invalid for input of size (?P<size>\d+)")
