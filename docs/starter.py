@@ -24,9 +24,16 @@ import torch._dynamo  # noqa: F401  what takes long, and is done once: the first
 
 import backsight.cli
 import backsight.diagnosis
+import backsight.findings.printing.terminal
+import backsight.launch.caught
+import backsight.launch.first_steps
+import backsight.launch.lines
+import backsight.launch.newness
+import backsight.launch.summary
 import backsight.launch.training
 import backsight.memory
 import backsight.recording
+import backsight.text.rich
 import backsight.verification
 
 LONGEST = 300  # seconds that a program may take

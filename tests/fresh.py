@@ -281,6 +281,7 @@ def _serve(line: socket.socket) -> dict[str, Any]:
     _seed = sys.modules["numpy"].random.seed
     beforehand.hold()
     _spare_what_is_there()
+    _put_into_large_pages()
     lines = line.makefile("rb")
     children: list[int] = []
     while True:
@@ -392,6 +393,20 @@ def _spare_what_is_there() -> None:
     gc.freeze()
     for each in list(weakref.finalize._registry):
         each.atexit = False
+
+
+def _put_into_large_pages() -> None:
+    """Have memory lie in pages of 2 MB, where Linux can: a fork and its end pass over each, of tens of thousands else.
+
+    Source: madvise(2), `MADV_COLLAPSE`, since Linux 6.1; what cannot be done is left as it is.
+    """
+    madvise, size = ctypes.CDLL(None).madvise, 1 << 21
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        ranges = [line.split()[0].split("-") for line in maps if line.split()[1] == "rw-p"]
+    for first, last in ranges:
+        begin, end = -(-int(first, 16) // size) * size, int(last, 16) // size * size
+        if begin < end:
+            madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), 25)
 
 
 def _leave_without_ado() -> None:

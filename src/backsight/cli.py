@@ -26,8 +26,7 @@ stdout, signals and arguments are those of the script."""
 _FIX = """\
 Run a script as `backsight run` does, and try the fixes of what is found: the script runs again with each change, your
 files stay as they are, and the change after which it runs is printed as a diff, ready for `git apply` or --write. What
-the script writes it writes in each run. Exit status: 0 if with a change nothing is found anymore, or there is nothing
-to fix; else 1."""
+the script writes it writes in each run. Exit status: 0 if a change mends it, or there is nothing to fix; else 1."""
 
 _RUNS = """\
 List the recordings in a folder and its subfolders. `backsight runs show` shows the latest step of a recording, or
@@ -427,8 +426,7 @@ def _run(options: argparse.Namespace) -> int:
     from backsight.launch.voice import of_several, tries
 
     script, *rest = options.program
-    is_trial = overlay.ask("" if options.module else script)
-    if not is_trial:
+    if not (is_trial := overlay.ask("" if options.module else script)):
         tries.command = shlex.join(["backsight", "fix", *_program(options)])
     as_lines.ask(script, stderr=options.json, file=options.json_to)
     of_several.ask()

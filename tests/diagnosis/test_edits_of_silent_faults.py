@@ -37,7 +37,7 @@ def alternatives(finding: dict[str, Any]) -> list[Alternative]:
     return [tuple(map(from_data, edits)) for edits in finding["edits"]]
 
 
-@pytest.mark.parametrize("name", one_in(8, PROGRAMS))
+@pytest.mark.parametrize("name", one_in(16, PROGRAMS))
 def test_a_fault_is_not_found_again_in_a_program_with_the_edits_of_its_fix(tmp_path: Path, name: str) -> None:
     told = findings(tmp_path, PROGRAMS[name])
     assert [each["code"] for each in told] == re.findall(r"BS\d+", name)

@@ -11,6 +11,7 @@ from accept import accepted, accepted_form, difference, others_of, text_of
 from columns import COLUMNS
 from running import Told, told
 from scripts import ROOT, Script, examples, scripts
+from sharded import one_in
 
 from backsight.findings.evidence import evidence_of
 
@@ -111,9 +112,19 @@ NEED_COLUMNS = frozenset(
 """The scripts whose cause is named by an expression in its line, which Python 3.10 does not tell."""
 
 
-@pytest.fixture(params=NAMES)
+@pytest.fixture
 def script(request: pytest.FixtureRequest) -> Script:
     return Script(ROOT / f"{request.param}.py")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Have `make test` try one script in two watched and the others after the fact; `make accept` tries all both ways.
+
+    No decorator is given them: its list would stay in this module, in sight of each search for names.
+    """
+    if "script" in metafunc.fixturenames:
+        watched = metafunc.function is test_under_an_exact_watch_the_cause_is_found
+        metafunc.parametrize("script", one_in(2, NAMES, first=0 if watched else 1), indirect=True)
 
 
 PINNED = torch.__version__.startswith("2.13.") and COLUMNS

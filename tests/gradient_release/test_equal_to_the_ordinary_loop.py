@@ -7,9 +7,10 @@ import functools
 import pytest
 import torch
 from loops import INFINITE, assert_same, decayed, gpt, loss_of, train
+from sharded import examples
 from torch import optim
 
-STEPS = 20
+STEPS = examples(32)
 
 OPTIMIZERS = {
     "SGD": functools.partial(optim.SGD, lr=1e-2),

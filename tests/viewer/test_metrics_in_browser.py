@@ -190,19 +190,12 @@ def test_any_number_of_runs_is_ticked_and_overlaid(look):
 
 def test_a_run_keeps_its_color_whichever_others_are_shown(look):
     colors = []
-    for view in ("#/first/compare?with=other,again", "#/other/compare?with=broken,first"):
-        table = look(view).locator(".verdict tbody tr", has_text="other")
+    for page in look.each("#/first/compare?with=other,again", "#/other/compare?with=broken,first"):
+        every = page.locator(".verdict tbody i")
+        assert len({every.nth(k).get_attribute("style") for k in range(3)}) == 3
+        table = page.locator(".verdict tbody tr", has_text="other")
         colors.append(table.locator("i").get_attribute("style"))
     assert colors[0] == colors[1]
-    assert (
-        len(
-            {
-                look("#/first/compare?with=other,again").locator(".verdict tbody i").nth(k).get_attribute("style")
-                for k in range(3)
-            }
-        )
-        == 3
-    )
 
 
 def test_the_runs_stand_in_one_order(look):

@@ -3,7 +3,7 @@
 One breadth-first pass from the variables of frames and modules, asking the garbage collector who holds whom; names
 are spelt only for what was found. `search` is the way in.
 
-Offered to other rooms: `elsewhere`, `frames`, `plain`, `roots`, `suspended`.
+Offered to other rooms: `elsewhere`, `frames`, `plain`, `referents`, `roots`, `suspended`.
 """
 
 from ._torch import requires_grad

@@ -217,14 +217,26 @@ def prefixes(name: str) -> list[str]:
     return [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
 
 
-def uses(root: ast.AST | None) -> list[Use]:
+def uses(root: ast.AST | None) -> tuple[Use, ...]:
     """The names that `root` reads and binds, in the order of evaluation, without those of a statement's blocks.
 
     Names local to a comprehension or a nested function stay inside it; what these read from outside counts as read
     where they are written.
     """
     if root is None:
-        return []
+        return ()
+    # The node keeps them: each search for a cause asks all statements again. A copy, which may be changed, has its own.
+    kept: tuple[int, tuple[Use, ...]] | None = vars(root).get(_USES)
+    if kept is None or kept[0] != id(root):
+        kept = id(root), tuple(_uses(root))
+        setattr(root, _USES, kept)
+    return kept[1]
+
+
+_USES = "_backsight_uses"
+
+
+def _uses(root: ast.AST) -> list[Use]:
     found: list[Use] = []
     stack: list[tuple[ast.AST, frozenset[str]]] = [(root, frozenset())]
     while stack:
