@@ -3,8 +3,8 @@
 Offered to other rooms: `aliased`, `births`, `causes`, `data_changed`, `drawn`, `dropped`, `evidence.singular`,
 `evidence.turns`, `evidence.values`, `explained`, `heeding`, `hooked`, `live`, `live.deaf`, `misplaced`, `modes`,
 `nothing_arrives`, `pasted`, `peculiar`, `program`, `reordered`, `rewritten`, `rules.accumulated`,
-`rules.constant_ratio`, `rules.held`, `rules.left_gradient`, `rules.unmoved`, `schedules`, `stale_copies`, `still_moving`,
-`stopped`, `twins`, `unloaded`, `untied`, `views`, `wording`.
+`rules.constant_ratio`, `rules.held`, `rules.left_gradient`, `rules.unmoved`, `schedules`, `stale_copies`,
+`still_moving`, `stopped`, `twins`, `unloaded`, `untied`, `views`, `wording`.
 """
 
 from backsight.diagnosis.audit import audit, audit_at, severed_at
