@@ -10,10 +10,11 @@ from torch import nn
 class Score(nn.Module):
     def __init__(self, start):
         super().__init__()
+        self.offset = nn.Parameter(torch.zeros(()))
         self.weight = nn.Parameter(torch.tensor(start))
 
     def forward(self, rows):
-        return (rows * self.weight).sum(1)
+        return (rows * self.weight).sum(1) + self.offset
 
 
 scores = [Score(start) for start in ([0.5, 1.0], [2, 1])]

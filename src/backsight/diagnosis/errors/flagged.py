@@ -85,6 +85,8 @@ def fix_of_flag(flag: Flag) -> str:
     loop variable or a parameter of a function stands for it, another name alone would change nothing."""
     loops = (each for each in blocks_around(flag.level) if isinstance(each, ast.For))
     loop = next((each for each in loops if flag.text in target_names(each.target)), None)
+    if not flag.wanted and (frozen := _of_reparametrized(flag)):
+        return frozen
     if _is_registered(flag, loop):
         return _of_registered(flag, several=loop is not None)
     if loop is not None:
@@ -114,6 +116,28 @@ def fix_of_flag(flag: Flag) -> str:
             f"{OR}For its gradient in this graph: {flag.retained(flag.name)}."
         )
     return f"Detach it with {new} instead of {flag.statement}{flag.instead(new)}."
+
+
+def _of_reparametrized(flag: Flag) -> str:
+    """Freeze what a module computes its own attribute from in every pass, as weight_norm does: a detached one would
+    only be computed anew. Other modules that the statement meets may have a parameter there."""
+    owner = flag.name.rpartition(".")[0]
+    holder = flag.level.value(owner) if owner else None
+    if not is_module(holder) or flag.tensor is None:
+        return ""
+    own = {id(each): name for name, each in registered(holder, "_parameters").items()}
+    leaves = survey((flag.tensor,), frames=flag.failure.frames).graph.leaves
+    names = [own.get(id(leaf.tensor()), "") for leaf in leaves]
+    if not names or not all(names):
+        return ""
+    statement, value = flag.level.statement, "False"
+    if isinstance(statement, ast.Assign) and flag.level.body is not None:
+        value = flag.level.body.text(statement.value)
+    new = f"for p in {simple(owner)}.parameters(recurse=False): p.requires_grad = {value}"
+    return (
+        f"{simple(owner)} computes it anew in every pass, from {listed([f'{owner}.{each}' for each in names], 3)}. To "
+        f"freeze it, freeze all parameters of {owner}: {new} instead of {flag.statement}{flag.instead(new)}."
+    )
 
 
 def _is_registered(flag: Flag, loop: ast.For | None) -> bool:
