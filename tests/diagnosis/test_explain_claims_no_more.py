@@ -64,6 +64,20 @@ def test_the_text_of_torch_func_from_elsewhere_names_no_function():
     assert (finding.code, finding.exact) == ("BS233", False)
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "raise RuntimeError('Output 0 of the user-provided function does not require gradients.')",
+        "torch.autograd.functional.jacobian(lambda x: torch.ones(3), torch.ones(3), strict=True)",
+    ],
+    ids=["the text from elsewhere", "a constant"],
+)
+def test_nothing_is_said_to_detach_an_output_where_nothing_does(source):
+    finding = explained(source)
+    assert (finding.code, finding.exact) == ("BS203", False)
+    assert "not computed from the inputs, or was detached" in finding.title
+
+
 EMPTY = {
     "an empty list": "torch.optim.SGD([], lr=0.1)",
     "what a function returned": "def chosen():\n    return []\ntorch.optim.SGD(chosen(), lr=0.1)",

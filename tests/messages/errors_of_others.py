@@ -230,6 +230,6 @@ def grad_of_a_function_of_several_values():
     torch.func.grad(lambda x: x * 2)(torch.ones(3))
 
 
-@provokes(None)
+@provokes("BS203")
 def a_jacobian_that_is_strict():
     torch.autograd.functional.jacobian(lambda x: torch.ones(3), leaf(), strict=True)

@@ -26,6 +26,7 @@ from backsight.diagnosis.errors.no_grad.frozen import cut_from_itself, frozen, f
 from backsight.diagnosis.errors.no_grad.inputs import constant_derivative, input_without_grad
 from backsight.diagnosis.errors.no_grad.left_off import left_by_generator, left_by_task, switched_off, within_backward
 from backsight.diagnosis.errors.no_grad.scene import Scene
+from backsight.diagnosis.errors.no_grad.strict import without_graph
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, listed, lost, shown
@@ -64,9 +65,12 @@ CLUES: tuple[Clue, ...] = (
     "BS203",
     r"element (\d+) of (?:the input )?tensors does not require grad",
     r"of the differentiated Tensors does not require grad",
+    r"Output (?P<output>\d+) of the user-provided function does not require gradients",
 )
 def no_grad(failure: Failure, match: re.Match[str]) -> Finding:
     """Name the statement that cut the loss off from what is to be trained."""
+    if match.groupdict().get("output"):
+        return without_graph(failure, match)
     if not match.groups() or match.group(1) is None:
         return input_without_grad(failure)
     scene = Scene(failure, _root(failure, int(match.group(1))))

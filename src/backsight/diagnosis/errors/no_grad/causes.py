@@ -173,7 +173,7 @@ def _finding(scene: Scene, suspect: CutOff, all_of_them: list[CutOff]) -> Findin
     others = list(dict.fromkeys(str(each.cut.place) for each in apart))
     held = bool(suspect.verdict) and suspect.section.level is not None
     chosen = _setting(scene, suspect)
-    seen = held or suspect.seen or any(scene.saw(place) for each in (suspect, *further) for place in _places(each))
+    seen = held or suspect.seen or any(scene.saw(place) for each in (suspect, *further) for place in places(each))
     return explanation(
         scene.title(_because(suspect)),
         (
@@ -231,7 +231,7 @@ def _likewise(scene: Scene, cut: CutOff) -> list[CutOff]:
     return [each for each in others if not each.is_at(cut.cut.place) or each.section.call not in (call, None)]
 
 
-def _places(suspect: CutOff) -> Iterator[Place]:
+def places(suspect: CutOff) -> Iterator[Place]:
     """Where a watch may have seen that it happened."""
     yield suspect.cut.place
     yield from (place for place, _ in suspect.inside)
