@@ -405,9 +405,9 @@ class TestTheFixAsADiff:
     def test_not_in_a_file_that_has_changed_since_or_is_gone(self, shown, tmp_path):
         fix = f"Write h = h.add(1){write(lines_of('net.py', 3)[0], 'h = h.add(1)')}."
         (tmp_path / "net.py").write_text("# mended\n" + self.TEXT)
-        assert shown(fix) == []
+        assert not [line for line in shown(fix) if line.startswith(("- ", "+ "))]
         (tmp_path / "net.py").unlink()
-        assert shown(fix) == []
+        assert not [line for line in shown(fix) if line.startswith(("- ", "+ "))]
 
 
 def test_the_line_of_a_finding_is_shown_where_no_evidence_has_a_statement(tmp_path, monkeypatch):

@@ -21,9 +21,10 @@ SECOND_FAULTS = {
     "grad_none/norms_of_one_of_two_losses": "an alternative is for a loss that should train what it is detached from",
     "integers/codebook": "the codes are indices: to train them, which is one alternative, no fix makes sense",
     "no_grad/class_activation_map": "an alternative trains the last layer alone, which lies behind the activation",
-    "refused/rounded_under_jacrev": "it tells what a new method of the class does, and does not write it out",
+    "no_grad/unknown_task": "an alternative is for targets of another kind",
     "scalar/energy_of_a_field": "the phase starts as zeros, where the gradient is 0",
     "second_backward/content_of_a_frozen_network": "the picture starts as what it is compared with",
+    "second_backward/regularized_in_the_second": "an alternative is for a loss that should train something besides",
     "views/hue_of_the_whole": "an alternative is for pictures that need no gradient, and these need one",
 }
 """The programs in which a fix is right, and what the program does besides makes it fail; each with what that is."""
