@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import tokenize
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -199,8 +200,11 @@ def _rank(tried: Tried) -> tuple[bool, int, int]:
     return tried.outcome.failed, len(tried.outcome.silent), -tried.depth
 
 
+_CUT = re.compile(r"\.detach\(\)|\bno_grad\(\)|\.data\b|\.item\(\)")
+
+
 def _detaches(edit: Edit) -> bool:
-    return any(cut in edit.code for cut in (".detach()", "no_grad()", ".data", ".item()"))
+    return _CUT.search(edit.code) is not None
 
 
 def _asked(at: Tried) -> Iterator[tuple[Fault, Alternative]]:

@@ -1,8 +1,9 @@
-"""Memory that is shared and should not be: looked for at a few spaced steps."""
+"""Memory that is shared and should not be, looked for at a few spaced steps; parameters that should be, and are not."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import torch
 
@@ -20,7 +21,8 @@ from backsight.diagnosis.aliased import (
 )
 from backsight.diagnosis.data_changed import Replay, Stored, changed_data, is_overwritten, overwritten, replays, stored
 from backsight.diagnosis.twins import one_for_all
-from backsight.launch.sign import Sign, Step
+from backsight.diagnosis.untied import untied
+from backsight.launch.sign import Audit, Sign, Step
 
 _STATE = 8
 """The step at which the states of optimizers are looked at, and again at the next: a gradient made anew in each step
@@ -109,3 +111,14 @@ class Sharing(Sign):
     def findings(self) -> list[Finding]:
         """What was seen; of states that are kept first."""
         return [*self._aliased, *self._anchors, *self._findings, *self._overwritten]
+
+
+class Tying(Sign):
+    """Asks the first loss for parameters that a class ties, before any step: later, what was one has moved apart."""
+
+    def __init__(self) -> None:
+        self._found: list[Finding] = []
+
+    def audited(self, audit: Audit) -> None:
+        if not audit.number and not self._found and audit.report.graph is not None:
+            self._found = [replace(each, since=1) for each in untied(audit.report.graph, audit.site[0])]

@@ -34,13 +34,12 @@ from backsight.launch.rates import Decay, Rates
 from backsight.launch.reading import Loads, Loops, Taken, Updates, Watched
 from backsight.launch.references import References
 from backsight.launch.rewriting import Rewriting
-from backsight.launch.sharing import Sharing
+from backsight.launch.sharing import Sharing, Tying
 from backsight.launch.sign import Audit, Course, Sign, Step, caller, key_of
 from backsight.launch.skipping import Skipping
 from backsight.launch.successors import Renewed, Successions
 from backsight.launch.turns import Turns
 from backsight.launch.twins import Twins
-from backsight.launch.tying import Tying
 from backsight.launch.unmoved import Unmoved
 from backsight.launch.views import Views
 from backsight.launch.wiped import Wiped
