@@ -1,5 +1,5 @@
 # code: BS214
-# variable: observer.peak
+# variable: self.peak
 # cause: @torch.inference_mode()
 # fix: Use torch.no_grad() instead
 import torch
