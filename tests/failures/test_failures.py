@@ -97,7 +97,6 @@ NEED_COLUMNS = frozenset(
     {
         "empty_optimizer/made_by_a_function",
         "leaf_in_place/clamp_in_function",
-        "modified/dropout_behind_each_activation",
         "modified/dropout_from_config",
         "modified/gate_of_a_trainer",
         "modified/inplace_factory",
