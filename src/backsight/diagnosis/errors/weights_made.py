@@ -92,8 +92,9 @@ def converted(body: Body | None, statement: ast.stmt | None, attribute: str) -> 
         return None
     values = values_of(body, node.id, statement.lineno) if isinstance(node, ast.Name) else [node]
     for value in values:
-        at, inner = statement_at(body, value.lineno, value.col_offset), value
+        at, inner, by = statement_at(body, value.lineno, value.col_offset), value, ""
         while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr != "Parameter":
+            by = inner.func.attr if by in ("", "requires_grad_") else by
             inner = inner.func.value
         if inner is value or not isinstance(inner, ast.Call) or callee(inner)[1] != "Parameter" or not inner.args:
             continue
@@ -103,10 +104,6 @@ def converted(body: Body | None, statement: ast.stmt | None, attribute: str) -> 
         made = f"{body.text(inner.func)}({simple(given)}{_constant(whole.removeprefix(text))}{''.join(rest)})"
         plain = at is not None and whole.startswith(text) and "…" not in whole
         if at is not None:
-            asked = (
-                isinstance(value, ast.Call) and callee(value)[1] == "requires_grad_" and callee(value)[0] is not inner
-            )
-            by = callee(callee(value)[0] if asked else value)[1]
             return Converted(body.place(at), by, rewritten(body, at, {value: made}) if plain else "")
     return None
 
