@@ -24,6 +24,55 @@ def batch(n=16, inputs=4):
 """
 
 FAULTS = {
+    "BS173 a critic whose target has its graph": """
+critic = net(4, 1)
+optimizer = torch.optim.Adam(critic.parameters(), lr=0.002)
+GAMMA = 0.95
+for step in range(40):
+    x, after, reward = torch.randn(16, 4), torch.randn(16, 4), torch.randn(16)
+    done = (torch.rand(16) < 0.1).float()
+    value, next_value = critic(x).squeeze(-1), critic(after).squeeze(-1)
+    target = reward + GAMMA * next_value * (1 - done)
+    error = target - value  #!
+    loss = error.pow(2).mean()
+    $update
+""",
+    "BS173 a Q-network without a target network, whose target is not detached": """
+class Agent:
+    def __init__(self):
+        self.q, self.gamma = net(4, 3), 0.99
+        self.optimizer = torch.optim.Adam(self.q.parameters(), lr=0.001)
+
+    def learn(self, states, actions, rewards, following, done):
+        chosen = self.q(states).gather(1, actions[:, None]).squeeze(1)
+        best = self.q(following).max(1)[0]
+        best[done] = 0.0
+        loss = F.smooth_l1_loss(chosen, rewards + self.gamma * best)  #!
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+agent = Agent()
+for step in range(40):
+    agent.learn(
+        torch.randn(16, 4), torch.randint(3, (16,)), torch.randn(16), torch.randn(16, 4), torch.rand(16) < 0.1
+    )
+""",
+    "BS173 returns that begin with the value of the last state": """
+actor, critic = net(4, 2), net(4, 1)
+optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=0.002)
+gamma = 0.9
+for step in range(20):
+    x, rewards = torch.randn(6, 4), torch.randn(5)
+    values, policy = critic(x).squeeze(-1), torch.distributions.Categorical(logits=actor(x[:5]))
+    action, R, returns = policy.sample(), values[5], []
+    for r in reversed(rewards.unbind()):
+        R = r + gamma * R
+        returns.insert(0, R)
+    advantage = torch.stack(returns) - values[:5]  #!
+    loss = -(policy.log_prob(action) * advantage.detach()).mean() + advantage.pow(2).mean()
+    $update
+""",
     "BS101 a second network that starts as the first, and is in no optimizer": """
 first, second = net(), net()
 second.load_state_dict(first.state_dict())
@@ -716,6 +765,42 @@ for step in range(40):
     x, y = torch.randn(8, 5, 4), torch.randint(3, (8, 5))
     probabilities = model(x)
     loss = F.nll_loss(probabilities.reshape(-1, 3), y.reshape(-1))  #!
+    $update
+""",
+    "BS124 clipped after the step, if there is a limit": """
+class Trainer:
+    def __init__(self, model, limit=None):
+        self.model, self.limit = model, limit
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def fit(self, steps):
+        for step in range(steps):
+            x, y = batch()
+            loss = F.mse_loss(self.model(x), y)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            if self.limit is not None:
+                nn.utils.clip_grad_norm_(self.model.parameters(), self.limit)  #!
+
+Trainer(net(), 0.1).fit(20)
+""",
+    "BS122 a module that runs sigmoid, before bce_with_logits": """
+class Scorer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers, self.squash = net(), nn.Sigmoid()
+
+    def forward(self, x):
+        score = self.layers(x)
+        score = self.squash(score).squeeze(1)
+        return score
+
+model = Scorer()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.binary_cross_entropy_with_logits(model(x), (y > 0).float().squeeze(1))  #!
     $update
 """,
     "BS122 sigmoid before bce_with_logits": """
