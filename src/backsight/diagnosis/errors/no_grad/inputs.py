@@ -49,7 +49,7 @@ def input_without_grad(failure: Failure) -> Finding:
     if cut is not None:
         evidence: list[Fact] = [shown(cut.place, f"{why(cut)}.")]
     else:
-        evidence = [*_unrecorded(block, found)] if block is not None and found else _made(found, first, outer)
+        evidence = [*_unrecorded(block, found, outer)] if block is not None and found else _made(found, first, outer)
     evidence += passed(found)
     if failure.user:
         asked = [name for name, t in zip(written, failure.inputs, strict=True) if any(t is each for _, each in bare)]
@@ -97,7 +97,7 @@ def _cut(found: Handed | None, name: str) -> Cut | None:
     return every[0] if every else None
 
 
-def _unrecorded(block: CutOff, found: Handed) -> Iterator[Fact]:
+def _unrecorded(block: CutOff, found: Handed, outer: Place | None) -> Iterator[Fact]:
     """The block in which it was computed, what would have computed it anew below, and the variable that got it."""
     name, section = found.name, block.section
     yield shown(block.cut.place, "disables gradients for what is computed inside.", None if block.seen else "read")
@@ -108,8 +108,8 @@ def _unrecorded(block: CutOff, found: Handed) -> Iterator[Fact]:
         if last and anew and inside & bound(spot.node):
             yield shown(section.body.place(anew[-1]), f"did not hold, so line {spot.node.lineno} has not run.", "read")
             break
-    if found.assigned is not None:
-        yield shown(found.assigned, f"assigns the result to {name}.")
+    if (assigned := found.assigned or outer) is not None:
+        yield shown(assigned, f"assigns the result to {name}.")
 
 
 def _made(found: Handed | None, name: str, outer: Place | None) -> list[Fact]:
