@@ -14,7 +14,7 @@ from backsight.diagnosis.errors.gradient_returned import gradient_returned, retu
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.warned import below, of_result
 from backsight.diagnosis.evidence.gradients import Read, gone_through, gradient_read, holder_of, made
-from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
+from backsight.diagnosis.evidence.idle import Reason, idle_in, parameter_at, reason_for, trainable, whole
 from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
 from backsight.diagnosis.evidence.over_nothing import over_nothing
 from backsight.diagnosis.evidence.values_alone import values_alone
@@ -187,8 +187,7 @@ def _unreached(failure: Failure, read: Read) -> Finding:
     siblings, turns = _siblings(failure, read), _take_turns(failure)
     others = _have_some(siblings)
     bare = [read.tensor, *(each for each in siblings if gradient_of(each) is None)]
-    nothing = over_nothing(failure, bare)
-    reason = nothing[1] if nothing else detached(failure, bare)
+    reason = over_nothing(failure, bare) or detached(failure, bare)
     if reason is not None and turns:  # other losses may reach it: then it need not be a mistake
         fix = f"{_skipping(read)} {OR}If this loss should train {read.name}: {reason.fix[:1].lower()}{reason.fix[1:]}"
         reason = replace(reason, place=read.place, fix=fix)
@@ -283,8 +282,8 @@ def _in_module(failure: Failure, read: Read) -> Reason | None:
     every = list(trainable(holder.module))
     missing = [path for path in every if gradient_of(parameter_at(holder.module, path)) is None]
     own = f"{holder.parameter}."
-    idle = [idle_in(holder.module, path) for path in whole(missing, every) if own.startswith(f"{path}.")]
-    return never_used(idle) or next((found for each in idle if (found := reason_for(failure, each))), None)
+    paths = [path for path in whole(missing, every) if own.startswith(f"{path}.")]
+    return reason_for(failure, [idle_in(holder.module, path) for path in paths])
 
 
 def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:

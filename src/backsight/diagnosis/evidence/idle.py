@@ -24,6 +24,9 @@ from backsight.story.sections import methods_of
 from backsight.tape import modules_in, registered
 
 
+_AT_TIMES = "it does not run in every step"
+
+
 @dataclass(frozen=True, eq=False)
 class Idle:
     """A module none of whose parameters got a gradient, or such a parameter: its path, and the module that owns it.
@@ -43,6 +46,7 @@ class Reason:
 
     sometimes: whether only some steps use it, which need not be a mistake: then the fix is the caller's.
     held: whether what the variables hold proves it.
+    because: the same in a few words, for a title.
     """
 
     evidence: tuple[Fact, ...]
@@ -50,6 +54,7 @@ class Reason:
     fix: str
     sometimes: bool = False
     held: bool = False
+    because: str = "no loss is computed from it"
 
 
 def idle_in(module: Any, path: str) -> Idle:
@@ -89,7 +94,7 @@ def whole(names: list[str], every: list[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def never_used(idle: list[Idle]) -> Reason | None:
+def _never_used(idle: list[Idle]) -> Reason | None:
     """No method of the class that owns them uses them."""
     unread = [each for each in idle if not any(_reads_of(each))]
     if not unread or len(unread) < len(idle):
@@ -125,19 +130,24 @@ def _unmade(owner: object, attributes: Sequence[str]) -> Edit | str:
     return remove([*map(init.place, making)]) if alone and sorted(made) == sorted(attributes) else ""
 
 
-def reason_for(failure: Failure, idle: Idle) -> Reason | None:
+def reason_for(failure: Failure, idle: list[Idle]) -> Reason | None:
+    """Why no loss depends on them, or on the first of them of which that shows."""
+    return _never_used(idle) or next((reason for each in idle if (reason := _reason_for(failure, each))), None)
+
+
+def _reason_for(failure: Failure, idle: Idle) -> Reason | None:
     body, place = next(_reads_of(idle), (None, None))
     if body is None or place is None:
         return None
     return (
         _lost_result(failure, idle, place)
         or _lost_entry(failure, idle, body, place)
-        or dropped(idle)
+        or _dropped(idle)
         or _conditional(idle, body, place)
     )
 
 
-def dropped(idle: Idle) -> Reason | None:
+def _dropped(idle: Idle) -> Reason | None:
     """A method computes something with it, in a variable that nothing reads."""
     every = list(_reads_of(idle))
     if len(every) != 1:
@@ -223,15 +233,8 @@ def left_idle(failure: Failure, tensors: Sequence[torch.Tensor]) -> Reason | Non
         every = list(trainable(module))
         names = [each for each in every if id(parameter_at(module, each)) in missing]
         if len(names) == len(missing):
-            idle = [idle_in(module, path) for path in whole(names, every)]
-            return never_used(idle) or next((reason for each in idle if (reason := _not_run(each))), None)
+            return reason_for(failure, [idle_in(module, path) for path in whole(names, every)])
     return None
-
-
-def _not_run(idle: Idle) -> Reason | None:
-    """Its result is dropped, or it runs only under a condition."""
-    body, place = next(_reads_of(idle), (None, None))
-    return dropped(idle) or (_conditional(idle, body, place) if body is not None and place is not None else None)
 
 
 def _is_read(failure: Failure, key: str) -> bool:
@@ -262,10 +265,10 @@ def _conditional(idle: Idle, body: Body, place: Place) -> Reason | None:
         if inner is not spot:
             why = shown(body.place(branch), f"decides which of {idle.attribute} run.")
     elif not f"self.{idle.path}".endswith(idle.attribute) and _picks(spot.node, idle.attribute):
-        return Reason((shown(used, f"uses one of {idle.attribute}, and not the others."),), used, "", True)
+        return Reason((shown(used, f"uses one of {idle.attribute}, and not the others."),), used, "", True, because=_AT_TIMES)
     else:
         return None
-    return Reason((why, shown(used, "uses it.")), used, "", sometimes=True)
+    return Reason((why, shown(used, "uses it.")), used, "", sometimes=True, because=_AT_TIMES)
 
 
 def _returned_before(spot: Spot, every: list[Spot]) -> ast.If | None:

@@ -75,6 +75,7 @@ def detached(failure: Failure, parameters: Sequence[torch.Tensor]) -> Reason | N
         tuple(shown(place, f"{why(each.cut)}.") for place, each in list(places.items())[:3]),
         found[0].cut.place,
         f"{mended(*places.values()).edit}.",
+        because="its result is detached from the loss",
     )
 
 
@@ -97,6 +98,7 @@ def _sometimes(cut: CutOff, decides: ast.expr) -> Reason:
         place,
         f"To train it in this step, {text} must be true on line {place.line}.",
         sometimes=True,
+        because="it ran with gradients disabled",
     )
 
 
