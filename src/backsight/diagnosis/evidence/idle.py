@@ -24,9 +24,6 @@ from backsight.story.sections import methods_of
 from backsight.tape import modules_in, registered
 
 
-_AT_TIMES = "it does not run in every step"
-
-
 @dataclass(frozen=True, eq=False)
 class Idle:
     """A module none of whose parameters got a gradient, or such a parameter: its path, and the module that owns it.
@@ -260,15 +257,15 @@ def _conditional(idle: Idle, body: Body, place: Place) -> Reason | None:
     branch = next(iter(inner.around(ast.If)[::-1]), None)
     used = body.place(inner.node)
     branch = branch or _returned_before(spot, every)
+    shows: tuple[Fact, ...]
     if branch is not None:
-        why = shown(body.place(branch), f"decides whether {idle.attribute} runs.")
-        if inner is not spot:
-            why = shown(body.place(branch), f"decides which of {idle.attribute} run.")
+        which = f"whether {idle.attribute} runs." if inner is spot else f"which of {idle.attribute} run."
+        shows = shown(body.place(branch), f"decides {which}"), shown(used, "uses it.")
     elif not f"self.{idle.path}".endswith(idle.attribute) and _picks(spot.node, idle.attribute):
-        return Reason((shown(used, f"uses one of {idle.attribute}, and not the others."),), used, "", True, because=_AT_TIMES)
+        shows = (shown(used, f"uses one of {idle.attribute}, and not the others."),)
     else:
         return None
-    return Reason((why, shown(used, "uses it.")), used, "", sometimes=True, because=_AT_TIMES)
+    return Reason(shows, used, "", sometimes=True, because="it does not run in every step")
 
 
 def _returned_before(spot: Spot, every: list[Spot]) -> ast.If | None:
