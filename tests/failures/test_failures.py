@@ -32,6 +32,7 @@ MISSED = frozenset(
         "modified/comprehension_normalise",
         "modified/critique_kept_by_trainer",
         "modified/dict_entry_plus_equals",
+        "modified/dropout_behind_each_activation",
         "modified/dropout_from_config",
         "modified/inplace_factory",
         "modified/inplace_relu_config",

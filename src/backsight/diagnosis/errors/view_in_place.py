@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
@@ -12,11 +12,11 @@ from backsight.diagnosis.errors.hook_result import registrations
 from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.evidence.custom import class_behind, returns
 from backsight.diagnosis.evidence.spoken import names_of
-from backsight.diagnosis.evidence.written import Written, written
+from backsight.diagnosis.evidence.written import Written, receiver, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, if_known, shown
 from backsight.findings.evidence import Fact
-from backsight.naming.plain import class_name
+from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place, assignments, inplace_changes, only, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, parameters_of, target_names, uses
@@ -28,12 +28,13 @@ from backsight.source.rewriting import rewritten, simple
 from backsight.story.changes import works_in_place
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
-from backsight.story.files import made_in_place, user_files
-from backsight.story.fixes import not_in_place, too, without_inplace
+from backsight.story.files import user_files
+from backsight.story.fixes import too, without_inplace
+from backsight.story.made_in_place import made_in_place, made_otherwise, not_in_place, said_of
 from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, maker_of, needs_gradient, storage_of
 from backsight.story.modes import disabled_at
-from backsight.story.sections import methods_of, results_of
-from backsight.tape import tensors_in
+from backsight.story.sections import results_of
+from backsight.tape import modules_in, registered, tensors_in
 from backsight.tape.ops import op_name
 
 _HOOKED = "BackwardHookFunction"
@@ -232,8 +233,8 @@ def _fix(failure: Failure, found: Written, looped: str) -> str:
     name, body, level, maker = found.here, found.level.body, found.level, _maker(found)
     if found.module:
         copy = f": {name}.clone()" if found.text or found.path else ", made with .clone()"
-        made = only(made_in_place(failure, found.module, None, ""))
-        anew = not_in_place(made) if made is not None else ""
+        made = made_in_place(failure, found.module, *receiver(found))
+        anew = f"{said_of(made)}{not_in_place(made)}"
         return (
             f"Create that {found.module} without inplace=True{anew}, {OR}or pass it a copy{copy}{_given_copy(found)}."
         )
@@ -431,12 +432,12 @@ def _of_hooked(failure: Failure, found: Written) -> Finding:
     by, does, fix = "This statement", f"modifies {found.here} in place.", f"Modify a copy: {found.here}.clone()."
     if module is not None:
         by, does = f"{path or 'a module'}, {a_kind(kind)} created with inplace=True,", f"runs {path or 'it'}."
-        holder, _, attribute = path.rpartition(".")
-        owner = next((held for level in failure.users if (held := level.value(holder)) is not None), None)
-        every = made_in_place(failure, kind, owner, attribute)
-        made = only(place for place in every if _is_in_class(owner, place))
-        where = f": {made}, {made.text}{not_in_place(made)}" if made is not None else ""
-        fix = f"Create {path or 'that module'} without inplace=True{where}."
+        root = path.partition(".")[0]
+        whole = next((held for level in failure.users if is_module(held := level.value(root))), None)
+        held = dict(modules_in(whole, root)) if isinstance(whole, torch.nn.Module) else {}
+        others = [(class_name(type(held[each])), each) for each in _also_hooked(held, path, module)]
+        where = made_otherwise(failure, held, (kind, path), others)
+        fix = f"Create {path or 'that module'} without inplace=True{where}"
     elif away := out_of_place(found.level.body, found.level.line):
         fix = f"Write {_anew(found.level, found.level.line, away)}: that creates a new tensor."
     hook = only(h for file in user_files(failure) for h in registrations(file) if h.method == _FULL)
@@ -455,14 +456,25 @@ def _of_hooked(failure: Failure, found: Written) -> Finding:
 _FULL = "register_full_backward_hook"
 
 
-def _is_in_class(owner: object, made: Place) -> bool:
-    """Whether a statement stands in the class of the module that holds another: `net.relu` is made in that of `net`.
+def _also_hooked(held: Mapping[str, object], path: str, failed: object) -> Iterator[str]:
+    """The other modules that work in place right behind one with such a hook: in a sequence, or in the same place of
+    the same class; each once, as several owners may share one."""
+    owner, _, attribute = path.rpartition(".")
+    told = [failed]
+    for at, module in held.items():
+        around, _, name = at.rpartition(".")
+        same = name == attribute and type(held.get(around)) is type(held.get(owner))
+        before = held.get(f"{around}.{int(name) - 1}") if name.isdecimal() else None
+        siblings = registered(each, "_modules").values() if is_module(each := held.get(around)) and same else ()
+        beside = [before] if name.isdecimal() else [*siblings]
+        if works_in_place(module) and module not in told and any(map(_has_full_hook, beside)):
+            told.append(module)
+            yield at
 
-    Of a module in a sequence, which the program does not write, it is not known.
-    """
-    bodies = [body for body in methods_of(type(owner)) if body.file == made.file] if is_module(owner) else []
-    lines = (each.lineno for body in bodies for each in statements(body.node))
-    return not bodies or made.line in lines
+
+def _has_full_hook(module: object) -> bool:
+    held = namespace(module) or {}
+    return bool(held.get("_backward_hooks")) and held.get("_is_full_backward_hook") is True
 
 
 def _of_custom(found: Written, function: str) -> Finding:
