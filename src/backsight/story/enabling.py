@@ -12,7 +12,7 @@ from backsight.source import Body, receiver_of_backward
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, names_read, uses
 from backsight.source.body import blocks, callee, calls_in, is_compound, keyword, statements
-from backsight.source.edits import wrap, write
+from backsight.source.edits import on_line, wrap
 from backsight.source.imports import is_gradient_call
 from backsight.story.failure import Failure, Level
 from backsight.story.modes import nearest_at
@@ -46,8 +46,7 @@ def enabled(lines: list[ast.stmt], body: Body) -> str:
     first, last = lines[0], lines[-1]
     text, end = body.text(first), last.end_lineno or last.lineno
     if first.lineno == end and not is_compound(first) and "…" not in text:
-        new = f"with torch.enable_grad(): {text}"
-        return f"on line {end}, write `{new}`{write(body.place(first), new)}"
+        return on_line(body.place(first), f"with torch.enable_grad(): {text}")
     where, under = (
         f"line {end}" if first.lineno == end else f"lines {first.lineno} to {end}",
         "with torch.enable_grad():",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from backsight.source import Body, LoopFacts, Place, assignments, backward_roots, calls_of, loop_facts, parsed, read_at
 from backsight.source.bindings import are_alternatives, bound, parameters_of, reads, spots, uses
 from backsight.source.body import blocks, callee, calls_in, covers, dotted, expressions, statement_at, statements
-from backsight.source.edits import OR, change, instead, move, on_line, put, sentence, write
+from backsight.source.edits import OR, change, instead, move, on_line, put, put_at, sentence, write
 from backsight.source.keeping import Keeping
 from backsight.source.out_of_place import in_place
 from backsight.source.rewriting import rewritten, simple
@@ -364,7 +364,7 @@ def _clearing(level: Level | None, container: str) -> str:
         return ""
     after = next((each for each in along(level, steps_of_pass(level)) if each.line >= level.line), level.place)
     code = f"{container}.clear()"
-    return f": put `{code}` below line {after.line}{put(code, 'below', after)}"
+    return f": {put_at(code, 'below', after)}"
 
 
 def _trains_all(case: Case, container: str) -> bool:

@@ -21,7 +21,7 @@ from backsight.source import Body, Place, function_at, only, statements_of
 from backsight.source.bindings import assigned, spots
 from backsight.source.body import callee, calls_in, dotted, expressions, is_compound, is_text, statements
 from backsight.source.definitions import definitions
-from backsight.source.edits import alternatives, on_line, put, without_marks, write
+from backsight.source.edits import alternatives, on_line, put_at, without_marks, write
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, follow
@@ -125,9 +125,7 @@ def _displayed(found: Refusal, first: int, second: int, out_of: int, written: st
     ]
     leaving, other = names[out_of], names[first if out_of == second else second]
     kept = _without(leaving, other)
-    new = f"{leaving} = {kept}"
-    puts = f"put `{new}` above line {statement.lineno}{put(new, 'above', body.place(statement))}"
-    return lines, puts if kept else written
+    return lines, put_at(f"{leaving} = {kept}", "above", body.place(statement)) if kept else written
 
 
 def _params(group: ast.expr) -> ast.expr | None:

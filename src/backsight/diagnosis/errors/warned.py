@@ -19,7 +19,7 @@ from backsight.snapshot import survey
 from backsight.source import Place, backward_calls, read_at
 from backsight.source.bindings import Use, arms_of, uses
 from backsight.source.body import callee, calls_in, dotted, is_constant, statements
-from backsight.source.edits import OR, put, write
+from backsight.source.edits import OR, on_line, put, sentence, write
 from backsight.story.failure import Failure
 from backsight.story.memory import is_module, needs_gradient, shape_of
 from backsight.story.modes import nearest_at
@@ -80,7 +80,7 @@ def _afterwards(read: Read) -> str:
     """The update that reads the gradient, where it gives the same name to a new result."""
     body, statement = read.level.body, read.level.statement
     new = updated_by_hand(body, read.text, statement) if body and statement else None
-    return f" On line {read.place.line}, write `{new}`{write(read.place, new)}." if new else ""
+    return f" {sentence(on_line(read.place, new))}." if new else ""
 
 
 def below(origin: Made | None, method: str) -> str:
@@ -111,7 +111,7 @@ def _asks(statement: ast.stmt, name: str) -> bool:
 def _written(read: Read, origin: Made) -> str:
     """What makes the leaf, on its line, with the updates of other leaves below: the errors that would come next."""
     new = origin.rewritten or ""
-    first = f"on line {origin.place.line}, write `{new}`{write(origin.place, new)}"
+    first = on_line(origin.place, new)
     again = _alike(read) if origin.place.position == read.place.position else {}
     return " and ".join([first, *(f"on line {at.line}, `{new}`{write(at, new)}" for at, new in again.items())])
 

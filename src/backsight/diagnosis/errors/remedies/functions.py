@@ -20,7 +20,7 @@ from backsight.source.body import callee, calls_in, dotted, keyword, statements
 from backsight.source.changes import changed_names
 from backsight.source.cut_rules import rule_of
 from backsight.source.definitions import gathers, values_of
-from backsight.source.edits import OR, change, on_line, without_marks, write
+from backsight.source.edits import OR, change, on_line, without_marks
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import arguments, out_of_place
 from backsight.source.rewriting import rewritten, simple, with_flag
@@ -286,7 +286,7 @@ def _one_by_one(
     if not applying or not line:
         return ""
     first = ast.unparse(head).partition("\n")[0]
-    taking = f"on line {definition(forward).line}, write `{first}`{write(definition(forward), first)}"
+    taking = on_line(definition(forward), first)
     return f"O{on_line(body.place(statement), applying)[1:]}, {taking}, and {on_line(back[0].place(back[1]), line)}."
 
 
