@@ -211,7 +211,7 @@ def _saving(found: Refusal) -> Place | None:
     cls = value_of(found.level, callee(call)[0]) if isinstance(call, ast.Call) else None
     forward = method(cls, "forward") if is_class(cls) else None
     body = function_at(forward.__code__) if forward is not None else None
-    for each in statements(body.node) if body is not None else ():
+    for each in statements(body):
         if any(callee(node)[1] == "save_for_backward" for node in calls_in(each)):
             return body.place(each) if body is not None else None
     return None

@@ -100,7 +100,7 @@ def multiplies(optimizer: torch.optim.Optimizer, factor: float, since: int, fram
     lambdas: Any = (namespace(of[0]) or {}).get("lr_lambdas")
     function = lambdas[0] if type(lambdas) is list and lambdas else None
     body = function_at(function.__code__) if type(function) is FunctionType else None
-    returns = [s for s in statements(body.node) if isinstance(s, ast.Return)] if body is not None else []
+    returns = [s for s in statements(body) if isinstance(s, ast.Return)]
     returned = body.place(returns[0]) if body is not None and len(returns) == 1 else None
     return warning(
         "BS118",

@@ -195,7 +195,7 @@ def is_shared(body: Body | None, line: int) -> bool:
 
     `if` and what it does are two, `with` and what it does are not: hardly ever is it the block itself that matters.
     """
-    every = (each for each in statements(body.node) if not isinstance(each, ast.With)) if body else ()
+    every = (each for each in statements(body) if not isinstance(each, ast.With))
     return sum(each.lineno <= line <= _own_end(each) for each in every) > 1
 
 
@@ -257,9 +257,11 @@ def _covering(block: list[ast.stmt], line: int, column: int | None) -> ast.stmt 
     return found
 
 
-def statements(scope: Scope) -> Iterator[ast.stmt]:
-    """Every statement of `scope` in source order, without those of the functions and classes defined in it."""
-    stack: list[ast.stmt] = list(reversed(scope.body))
+def statements(scope: Scope | Body | None) -> Iterator[ast.stmt]:
+    """Every statement of `scope` in source order, without those of the functions and classes defined in it; none of
+    one that cannot be read."""
+    scope = scope.node if isinstance(scope, Body) else scope
+    stack: list[ast.stmt] = list(reversed(scope.body)) if scope is not None else []
     while stack:
         statement = stack.pop()
         yield statement

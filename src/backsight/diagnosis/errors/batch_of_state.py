@@ -119,7 +119,7 @@ def _last_batch(failure: Failure, rows: int, before: int) -> str:
 def _loaders(failure: Failure) -> Iterator[tuple[Level, str, object]]:
     """The loaders that the functions which run iterate over, with what they call them."""
     for level in failure.users:
-        for loop in statements(level.body.node) if level.body else ():
+        for loop in statements(level.body):
             if isinstance(loop, LOOPS) and loop.lineno <= level.line <= (loop.body[-1].end_lineno or 0):
                 for use in uses(getattr(loop, "iter", None)):
                     value = level.value(use.name)

@@ -564,7 +564,7 @@ def _asks(value: ast.expr, attribute: str) -> bool:
 def _filled_under(given: Given, attribute: str) -> bool:
     """Whether what fills the list stands under a condition that asks for an attribute."""
     name, body = dotted(given.node), given.level.body
-    for each in statements(body.node) if name and body else ():
+    for each in statements(body) if name else ():
         if isinstance(each, ast.If) and _asks(each.test, attribute) and _fills_within(each, name or ""):
             return True
     return False

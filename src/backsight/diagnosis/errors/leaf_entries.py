@@ -79,7 +79,7 @@ def carrying(found: Written) -> Loop | None:
 
 
 def _statements(found: Written) -> list[ast.stmt]:
-    return [*statements(found.level.body.node)] if found.level.body else []
+    return [*statements(found.level.body)]
 
 
 def _reads(name: str, statement: ast.stmt) -> bool:

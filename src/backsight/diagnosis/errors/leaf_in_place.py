@@ -304,7 +304,7 @@ def _runs_once(found: Written) -> bool:
             )
             if any(use.name in changes for use in uses(each.test) if not use.binds):
                 return True
-        for statement in statements(level.body.node) if level.body else ():
+        for statement in statements(level.body):
             inside |= bound(statement) | changed_names(statement)
     return False
 
@@ -315,7 +315,7 @@ def _is_plain(node: ast.AST) -> TypeGuard[ast.stmt]:
 
 def _conditions(level: Level) -> list[ast.If]:
     """The conditions around the line of a level, the outermost first."""
-    every = [each for each in statements(level.body.node) if isinstance(each, ast.If)] if level.body else []
+    every = [each for each in statements(level.body) if isinstance(each, ast.If)]
     return [each for each in every if each.body[0].lineno <= level.line <= (each.body[-1].end_lineno or 0)]
 
 
@@ -400,7 +400,7 @@ def _used(found: Written, new: str, reading: Sequence[ast.stmt]) -> str:
 
 
 def _statements(found: Written) -> list[ast.stmt]:
-    return [*statements(found.level.body.node)] if found.level.body else []
+    return [*statements(found.level.body)]
 
 
 def _statements_reading(found: Written, first: int) -> list[ast.stmt]:

@@ -107,7 +107,7 @@ class _Case:
         for level in self.found.failure.users:
             own = {name for name, value in level.variables.items() if value is self.optimizer}
             around = {name for name, value in level.variables.items() if self._is_held_by(value)}
-            above = [each for each in statements(level.body.node) if each.lineno < level.line] if level.body else []
+            above = [each for each in statements(level.body) if each.lineno < level.line]
             made = [
                 each
                 for each in above

@@ -147,7 +147,7 @@ def _called(lists: Mapping[str, Sequence[object]], group: Sequence[object]) -> s
 
 def _filled(level: Level, name: str) -> Place | None:
     """The one statement that puts something into a list."""
-    every = spots(level.body.node) if level.body is not None and name else ()
+    every = spots(level.body) if name else ()
     found = (each for each in every if any(not known.replaces for known in definitions(each, name)))
     place = only(found)
     return level.body.place(place.node) if place is not None and level.body is not None else None
@@ -176,7 +176,7 @@ def _once(level: Level, name: str, held: Sequence[object]) -> str:
     """The next statement that reads a list which holds a parameter twice, with each of them once."""
     twice = len({id(each) for each in held}) < len(held)
     body = level.body
-    later = [each for each in statements(body.node) if each.lineno >= level.line] if body and twice else []
+    later = [each for each in statements(body) if each.lineno >= level.line] if twice else []
     found = ((each, _with(level, each, name, f"list(dict.fromkeys({name}))")) for each in later)
     return next((on_line(body.place(each), new) for each, new in found if body and new), "")
 
@@ -210,7 +210,7 @@ def _given(module: object) -> Iterator[tuple[str, Place, object]]:
         for name, value in held.items():
             code = getattr(value.fget, "__code__", None) if type(value) is property else None
             body = function_at(code) if code is not None else None
-            for each in statements(body.node) if body is not None else ():
+            for each in statements(body):
                 owner, *path = (dotted(each.value) or "").split(".") if isinstance(each, ast.Return) else [""]
                 if owner == "self" and path and body is not None:
                     yield name, body.place(each), follow(module, path)

@@ -249,7 +249,7 @@ def _fix(failure: Failure, found: Written, looped: str) -> str:
             f"Assigning to {name} does not write into it."
         )
     whole = _whole(found, statement_at(body, *maker.position) if maker else None)
-    below = (each for each in statements(body.node) if each.lineno > level.line) if body and whole else ()
+    below = (each for each in statements(body) if each.lineno > level.line) if whole else ()
     later = next((each.lineno for each in below if any(use == Use(whole, False) for use in uses(each))), None)
     if later is not None:
         join = "torch.stack" if _operation(found) == "Unbind" else "torch.cat"

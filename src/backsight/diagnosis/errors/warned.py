@@ -119,7 +119,7 @@ def _written(read: Read, origin: Made) -> str:
 def _alike(read: Read) -> dict[Place, str]:
     """The statements below that do the same with other leaves, and what to write there."""
     body, found = read.level.body, dict[Place, str]()
-    for each in statements(body.node) if body else ():
+    for each in statements(body):
         target = dotted(each.targets[0]) if isinstance(each, ast.Assign) else None
         is_leaf = each.lineno > read.place.line and bool(target) and needs_gradient(read.level.value(target or ""))
         new = updated_by_hand(body, target, each) if is_leaf and body and target else None

@@ -182,7 +182,7 @@ def _under(model: object, key: object) -> Iterator[object]:
         model = follow(model, ["module"])
     function = function_of(model) if is_module(model) else None
     body = function_at(function.__code__) if function is not None else None
-    for node in (node for each in statements(body.node) for node in expressions(each)) if body is not None else ():
+    for node in (node for each in statements(body) for node in expressions(each)):
         pairs = zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ()
         for named, part in pairs:
             owner, _, rest = ((dotted(part.func) if isinstance(part, ast.Call) else None) or "").partition(".")
@@ -194,7 +194,7 @@ def _returned(model: object, position: int, count: int) -> Iterator[object]:
     """The modules whose results a model returns at a position of its tuple."""
     function = function_of(model) if is_module(model) else None
     body = function_at(function.__code__) if function is not None else None
-    for each in statements(body.node) if body is not None else ():
+    for each in statements(body):
         elements = each.value.elts if isinstance(each, ast.Return) and isinstance(each.value, ast.Tuple) else []
         if len(elements) == count and isinstance(part := elements[position], ast.Call):
             owner, _, rest = (dotted(part.func) or "").partition(".")

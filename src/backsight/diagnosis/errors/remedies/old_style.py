@@ -141,7 +141,7 @@ def _old_style(cls: type) -> _OldStyle | None:
     if not plain or own.keys() != {"forward", "backward"} or not all(texts) or _arguments(forward).defaults:
         return None
     given, kept = _defaults(init) if init else {}, list[tuple[str, str]]()
-    for each in statements(init.node) if init else ():
+    for each in statements(init):
         match each:
             case ast.Assign([ast.Attribute(ast.Name(it), name)], value) if init and it == _arguments(init).args[0].arg:
                 kept.append((name, init.text(value)))

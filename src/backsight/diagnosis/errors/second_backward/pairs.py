@@ -96,7 +96,7 @@ def _stepped(level: Level, first: Place, leaves: Sequence[Leaf]) -> Moved | None
 
 def _ended(level: Level, place: Place) -> Place:
     """The outermost block around a statement that does not go on to the failing line; the statement itself if none."""
-    for spot in spots(level.body.node) if level.body else ():
+    for spot in spots(level.body):
         if (spot.node.lineno, spot.node.col_offset) == place.position:
             around = (block for block, _ in spot.arms if (block.end_lineno or 0) < level.place.line)
             block = next(around, None)
@@ -125,7 +125,7 @@ def perhaps_moved(level: Level, first: Place) -> Place | None:
 
 
 def _between(level: Level, first: Place) -> Iterator[tuple[ast.stmt, Place]]:
-    for each in statements(level.body.node) if level.body else ():
+    for each in statements(level.body):
         place = level.body.place(each) if level.body else first
         if first.position < place.position < level.place.position and not is_compound(each):
             yield each, place

@@ -79,7 +79,7 @@ def _once(level: Level, before: Place) -> str:
     """Which of two calls goes: the later, as what stands between may use the gradients, but the former where these are
     zeroed in between, and not used until then."""
     body, here = level.body, level.place
-    every = statements(body.node) if body is not None else ()
+    every = statements(body)
     between = [each for each in every if before.position < begins(each) < here.position]
     zeroing = next((each for each in between if any(callee(c)[1] == "zero_grad" for c in calls_in(each))), None)
     steps = {each.place.position for each in steps_in(level)}

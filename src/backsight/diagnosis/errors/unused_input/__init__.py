@@ -123,7 +123,7 @@ def cut_off(case: Unused) -> Finding | None:
 def copied(case: Unused) -> Finding | None:
     """What is computed from the input was copied into weights, by its values: `model.load_state_dict(adapted)`."""
     level, body, made = case.failure.user, case.body, case.making
-    every = [(each, call) for each in statements(body.node) for call in calls_in(each)] if body is not None else []
+    every = [(each, call) for each in statements(body) for call in calls_in(each)]
     for statement, call in every:
         receiver, method = callee(call)
         is_copy = method in ("load_state_dict", "copy_") and receiver is not None and call.args

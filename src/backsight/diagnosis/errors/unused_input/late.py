@@ -171,7 +171,7 @@ def entry_enabled_late(case: Unused) -> Finding | None:
     """Name the statement that computed another entry, or attribute, from the input before its gradient was turned on:
     `data["shift"] = data["pos"] - center`."""
     for level in case.failure.users if len(case.tensors) == 1 else ():
-        for statement in statements(level.body.node) if level.body is not None else ():
+        for statement in statements(level.body):
             receivers = (callee(each)[0] for each in calls_in(statement) if callee(each)[1] == "requires_grad_")
             own = next((each for each in receivers if value_of(level, each) is case.tensors[0]), None)
             if level.body is None or own is None or _key(own) is None or statement.lineno > level.line:
@@ -274,7 +274,7 @@ def replaced(case: Unused) -> Finding | None:
     for level in case.failure.users:
         names = [each for each, value in level.variables.items() if value is case.tensors[0]]
         body, name = level.body, names[0] if len(names) == 1 else ""
-        every = [each for each in spots(body.node) if each.node.lineno < level.line] if body is not None else []
+        every = [each for each in spots(body) if each.node.lineno < level.line]
         same = {each.line for each in enabling(body, name)} if body is not None else set()
         kept = [each for each in every if name in bound(each.node) and each.node.lineno not in same]
         made = kept[-1] if kept else None
