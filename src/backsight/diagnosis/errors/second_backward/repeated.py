@@ -26,8 +26,6 @@ from backsight.story.stepping import steps_in
 def same_loss(case: Case) -> Finding | None:
     """The very tensor whose backward failed has been through backward before."""
     for level in case.failure.users:
-        if level.body is None:
-            continue
         for name in [name for name in names_read(level.statement) if _is_root(case, level, name)]:
             before = _earlier_call(level, name)
             if before is not None:
