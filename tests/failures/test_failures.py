@@ -21,7 +21,6 @@ NAMES = [script.name for script in scripts()]
 
 MISSED = frozenset(
     {
-        "checkpoint/attribute_toggled",
         "grad_none/gradient_in_a_variable",
         "grad_none/no_backward_yet",
         "inference/filled_by_a_method",

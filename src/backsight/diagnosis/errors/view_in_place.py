@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import torch
 
 from backsight.diagnosis.errors.hook_result import registrations
+from backsight.diagnosis.errors.parts_joined import by_loop, by_unpacking, changed_anew, is_only_shown
 from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.evidence.custom import class_behind, returns
 from backsight.diagnosis.evidence.spoken import names_of
@@ -20,9 +21,8 @@ from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place, assignments, inplace_changes, only, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, parameters_of, target_names, uses
-from backsight.source.body import callee, dotted, expressions, given_to, keyword, statements
-from backsight.source.changes import changed_memory
-from backsight.source.edits import OR, Edit, instead, lines_of, move, on_line, put, put_at, without_marks, wrap, write
+from backsight.source.body import callee, dotted, expressions, statements
+from backsight.source.edits import OR, instead, lines_of, move, on_line, put, put_at, without_marks, wrap, write
 from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.changes import works_in_place
@@ -88,7 +88,7 @@ def _one_of_several(failure: Failure, found: Written, said: str) -> Finding:
         does = f"gives {name} to {a_kind(found.module)} created with inplace=True."
     others = _next_ones(found, made) if is_here else []
     fix = "" if is_here else _copied_by_caller(found, level, outer, maker)
-    fix = fix or _with_others(found, _fix(failure, found, looped if is_here else ""), others)
+    fix = fix or _with_others(found, _fix(failure, found, looped if is_here else "", others), others)
     return explanation(
         f"{name} is {several}, and this statement modifies it in place.",
         (
@@ -105,31 +105,12 @@ def _one_of_several(failure: Failure, found: Written, said: str) -> Finding:
 
 def _with_others(found: Written, fix: str, others: Sequence[Place]) -> str:
     """A fix, and which other lines need the same: what it asks for is only known with what each of these becomes."""
-    edits = [edit for each in others if (edit := _changed_anew(found.level, each)) is not None]
+    edits = [edit for each in others if (edit := changed_anew(found.level, each)) is not None]
     known = len(edits) == len(others)
     also = too([each.line for each in others])
     if not also or not known:
         return f"{fix if known else without_marks(fix)}{also}"
     return f"{fix}{also[:-1]}{''.join(map(str, edits))}."
-
-
-def _changed_anew(level: Level, place: Place) -> Edit | str | None:
-    """What makes a statement change a new tensor, or a copy; None where that is not plain."""
-    body, statement, away = level.body, statement_at(level.body, *place.position), out_of_place(level.body, place.line)
-    if body is None or statement is None:
-        return None
-    if away:
-        return instead(body, statement, away)
-    changed = only({dotted(each) or "" for each in changed_memory(statement)}) or ""
-    elements = {body.text(each) for each in expressions(statement) if _is_element(level, each, changed)}
-    name = only(elements) if elements else changed if is_tensor(level.value(changed)) else ""
-    return put(f"{name} = {name}.clone()", "above", place) if name else None
-
-
-def _is_element(level: Level, node: ast.expr, container: str) -> bool:
-    """Whether an expression is an element of this list or tuple."""
-    held = isinstance(node, ast.Subscript) and dotted(node.value) == container
-    return held and type(level.value(container)) in (list, tuple)
 
 
 def _anew(level: Level, line: int, code: str) -> str:
@@ -148,7 +129,9 @@ def _whole(found: Written, maker: ast.stmt | None) -> str:
 def _without_graph(found: Written, maker: ast.stmt | None) -> str:
     """How the copy that the views are of is made without a graph, which a picture, for instance, does not need."""
     body, whole = found.level.body, _whole(found, maker)
-    made = assignments(body, whole, before=maker.lineno) if maker is not None and whole else ()
+    if maker is None or not is_only_shown(found.callers, whole, _last_line(maker)):
+        return ""
+    made = assignments(body, whole, before=maker.lineno) if whole else ()
     statement = statement_at(body, *made[-1].position) if made else None
     call = statement.value if isinstance(statement, ast.Assign) else None
     if body is None or statement is None or not isinstance(call, ast.Call) or callee(call)[1] != "clone":
@@ -158,6 +141,10 @@ def _without_graph(found: Written, maker: ast.stmt | None) -> str:
     line = rewritten(body, statement, {source: f"{simple(body.text(source))}.detach()"}) if source is not None else ""
     where = f"on line {statement.lineno}{write(body.place(statement), line)}"
     return f" {OR}If {whole} needs no gradient, write `{line}` {where}." if line else ""
+
+
+def _last_line(maker: ast.stmt) -> int:
+    return maker.end_lineno or maker.lineno
 
 
 def _operation(found: Written) -> str:
@@ -207,7 +194,8 @@ def _copied_by_caller(found: Written, level: Level, name: str, maker: ast.stmt |
         return f"Modify a copy: put `{new}` before line {level.line}{put(new, 'above', level.place)}."
     whole = level.body.text(maker.iter) if level.body else "the whole"
     new, at, plain = f"{whole} = {whole}.detach().clone()", lines_of(level.place.file, maker.lineno)[0], ""
-    if isinstance(maker.iter, ast.Name):
+    outside = found.callers[[*found.callers].index(level) :]
+    if isinstance(maker.iter, ast.Name) and is_only_shown(outside, whole, _last_line(maker)):
         plain = f" If {whole} needs no gradient, {put_at(new, 'above', at)}."
     return (
         f"Modify {whole} as a whole before the loop, or compute new parts and join them with {_join(whole)}([...]): "
@@ -228,7 +216,7 @@ def _call_in(text: str, op: str) -> str:
     return spelled[1] if spelled else op.lower()
 
 
-def _fix(failure: Failure, found: Written, looped: str) -> str:
+def _fix(failure: Failure, found: Written, looped: str, others: Sequence[Place]) -> str:
     """What to do instead; `looped` is what a loop takes the views of, if one does."""
     name, body, level, maker = found.here, found.level.body, found.level, _maker(found)
     if found.module:
@@ -239,11 +227,11 @@ def _fix(failure: Failure, found: Written, looped: str) -> str:
             f"Create that {found.module} without inplace=True{anew}, {OR}or pass it a copy{copy}{_given_copy(found)}."
         )
     if looped:
-        if whole := _joined(found, _join(looped)):
-            at = write(maker, whole) if maker else ""
-            return f"Write `{whole}`{at} instead of the loop: assigning to {name} in it would not write into the whole."
         if (away := out_of_place(body, level.line)) and _only_here(found, maker):
             return f"Write {_anew(level, level.line, away)}: that creates a new tensor, and only this loop reads it."
+        loop = statement_at(body, *maker.position) if maker is not None else None
+        if isinstance(loop, ast.For) and (joined := by_loop(found, loop)):
+            return joined
         return (
             f"Compute new parts and join them with {_join(looped)}([...]), or modify the whole tensor before the loop. "
             f"Assigning to {name} does not write into it."
@@ -252,11 +240,11 @@ def _fix(failure: Failure, found: Written, looped: str) -> str:
     below = (each for each in statements(body) if each.lineno > level.line) if whole else ()
     later = next((each.lineno for each in below if any(use == Use(whole, False) for use in uses(each))), None)
     if later is not None:
+        read = f"line {later} reads {whole}, which a new {name} is not written into."
+        if joined := by_unpacking(found, statement_at(body, *maker.position) if maker else None, others):
+            return f"{joined}: {read}"
         join = "torch.stack" if _operation(found) == "Unbind" else "torch.cat"
-        return (
-            f"Compute a new {name} and join it with the others, as {join}([...]) does: line {later} reads {whole}, "
-            f"which a new {name} is not written into."
-        )
+        return f"Compute a new {name} and join it with the others, as {join}([...]) does: {read}"
     fixed = without_inplace(level.place.text) if not isinstance(found.statement, ast.Expr) else ""
     if fixed:
         return f"Remove inplace=True: {_anew(level, level.line, fixed)}"
@@ -335,23 +323,6 @@ def _as_list(found: Written, body: Body) -> str:
         return ""
     new = rewritten(body, maker, {maker.value: f"list({body.text(maker.value)})"})
     return f"Put the views in a list: {on_line(body.place(maker), new)}; and o" if new else ""
-
-
-def _joined(found: Written, join: str) -> str:
-    """What a loop does to each part of a tensor, as one statement: `h = torch.cat([p.relu() for p in h.chunk(2)])`."""
-    body, made, anew = found.level.body, _maker(found), out_of_place(found.level.body, found.level.line)
-    loop = statement_at(body, made.line) if made else None
-    if body is None or not isinstance(loop, ast.For) or len(loop.body) > 1 or not isinstance(loop.iter, ast.Call):
-        return ""
-    given = given_to(loop.iter)
-    source, rest = next(iter(given), None), given[1:]
-    dim = keyword(loop.iter, "dim") or next(iter(rest[-1:]), None)
-    if dotted(loop.target) != found.here or dotted(source) is None or anew is None:
-        return ""
-    along = callee(loop.iter)[1] == "unbind" or keyword(loop.iter, "dim") or len(rest) > 1
-    axis = f", dim={body.text(dim)}" if along and dim is not None and body.text(dim) != "0" else ""
-    each = anew.removeprefix(f"{found.here} = ")
-    return f"{dotted(source)} = {join}([{each} for {found.here} in {body.text(loop.iter)}]{axis})"
 
 
 def _maker(found: Written) -> Place | None:
