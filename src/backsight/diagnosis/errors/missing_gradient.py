@@ -15,7 +15,7 @@ from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.warned import below, of_result
 from backsight.diagnosis.evidence.gradients import Read, gone_through, gradient_read, holder_of, made
 from backsight.diagnosis.evidence.idle import Reason, idle_in, parameter_at, reason_for, trainable, whole
-from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
+from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.evidence.over_nothing import over_nothing
 from backsight.diagnosis.evidence.values_alone import values_alone
 from backsight.diagnosis.finding import Finding
@@ -192,9 +192,8 @@ def _unreached(failure: Failure, read: Read) -> Finding:
         fix = f"{_skipping(read)} {OR}If this loss should train {read.name}: {reason.fix[:1].lower()}{reason.fix[1:]}"
         reason = replace(reason, place=read.place, fix=fix)
     reason = reason or _in_module(failure, read) or (None if others else _of_other_leaves(failure, read))
-    out = _left_out(failure, read) if others and reason is None else None
+    out = left_out(failure, [read.tensor]) if others and reason is None else None
     exact = others or (reason is not None and (reason.held or _was_seen(failure, read, reason)))
-    exact = exact and (out is None or out.sure)
     evidence = reason.evidence if reason else out.evidence(read.name) if out else ()
     known = " Other parameters have one." if others else ""
     since = " since the last zero_grad()" if others and _is_zeroed(failure) else ""
@@ -249,12 +248,6 @@ def _skipped(read: Read) -> str:
     alone = body.lines[statement.lineno - 1].strip() == body.text(statement)
     simple = isinstance(statement, ast.AugAssign | ast.Expr) and alone
     return f"if {condition}: {body.text(statement)}" if simple else ""
-
-
-def _left_out(failure: Failure, read: Read) -> LeftOut | None:
-    """A condition that leaves what uses the parameter out of the loss."""
-    holder = holder_of(failure, read.tensor)
-    return left_out(failure, [read.tensor], holder.parameter.split(".")[:-1] if holder else [])
 
 
 def _is_zeroed(failure: Failure) -> bool:

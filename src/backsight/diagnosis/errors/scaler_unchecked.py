@@ -102,7 +102,7 @@ def _none_this_time(misused: Misused, asked: Fact | None) -> Finding:
             fix = f"{fix} {OR}If it should not learn from this loss, leave {step} out{leaves}."
         title = f"{title}, as {reason.because}."
         return misused.told(title, reason.place, (*reason.evidence, asked), fix)
-    out = left_out(*given, [owner.rpartition(".")[2]] if owner else [])
+    out = left_out(*given)
     condition = out.condition if out else place
     lines = out.evidence(held) if out else (f"The loss of this step does not depend on {held}.",)
     if skipped is not None:
@@ -117,7 +117,7 @@ def _none_this_time(misused: Misused, asked: Fact | None) -> Finding:
         else f"Compute the loss from what {held} computes: look on the way for .detach(), .item(), torch.tensor() "
         f"and torch.no_grad(). Skip backward(), step() and {misused.name}.update() only in a step with nothing to "
         "train.",
-        exact=skipped is not None or (out is not None and out.sure),
+        exact=skipped is not None or out is not None,
     )
 
 

@@ -40,7 +40,7 @@ def unused_in_ddp(failure: Failure, match: re.Match[str]) -> Finding:
     if idle and reason is None:
         lost = [each for name in names if is_tensor(each := parameter_at(module, name))]
         left = left_out(failure, lost)
-        if left is not None and left.sure:
+        if left is not None:
             reason = Reason(left.evidence(listed([each.path for each in idle])), left.term, "", sometimes=True)
         reason = reason or detached(failure, lost)
     named = listed([each.path for each in idle]) or "Some parameters"
