@@ -14,7 +14,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from backsight.diagnosis.program import loops_around
 from backsight.source import Body, Place, read_at, statement_at
 from backsight.source.bindings import bound, parameters_of, uses
-from backsight.source.body import blocks, body_around, callee, calls_in, expressions, functions, given_to, statements
+from backsight.source.body import (
+    block_of,
+    body_around,
+    callee,
+    calls_in,
+    expressions,
+    functions,
+    given_to,
+    statements,
+)
 from backsight.source.edits import importing, move, put, remove, write
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
@@ -176,12 +185,6 @@ def gone(place: Place | None) -> str:
 def _is_beside_another(body: Body, statement: ast.stmt) -> bool:
     """Whether another statement of its block is on the line of one: `loss.backward(); opt.step()`."""
     return sum(each.lineno == statement.lineno for each in block_of(body, statement)) > 1
-
-
-def block_of(body: Body, statement: ast.stmt) -> list[ast.stmt]:
-    """Return the statements of the block that one stands in."""
-    every = [body.node.body, *(block for each in statements(body.node) for _, block in blocks(each))]
-    return next((block for block in every if any(each is statement for each in block)), [])
 
 
 def place_on(file: str, line: int) -> Place | None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import torch
 
-from backsight.diagnosis.amending import above_loops, added, block_of, call_at, given_keyword, instead
+from backsight.diagnosis.amending import above_loops, added, call_at, given_keyword, instead
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import (
     calls_around,
@@ -31,7 +31,7 @@ from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.snapshot import groups
 from backsight.source import Body, Place, function_at, only, read_at
-from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.body import block_of, callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.edits import OR, move
 from backsight.source.rewriting import simple
 from backsight.story.evaluated import value_of

@@ -284,6 +284,18 @@ def blocks(statement: ast.stmt) -> Iterator[tuple[str, list[ast.stmt]]]:
             yield label, block
 
 
+def blocks_of(body: Body | None) -> Iterator[list[ast.stmt]]:
+    """The block of a function, and those of its statements; none of one that cannot be read."""
+    if body is not None:
+        yield body.node.body
+    yield from (block for each in statements(body) for _, block in blocks(each))
+
+
+def block_of(body: Body | None, statement: ast.stmt) -> list[ast.stmt]:
+    """The block that a statement stands in; empty where none has it."""
+    return next((block for block in blocks_of(body) if any(each is statement for each in block)), [])
+
+
 def is_compound(statement: ast.stmt) -> bool:
     """Whether a statement has blocks."""
     return any(True for _ in blocks(statement))

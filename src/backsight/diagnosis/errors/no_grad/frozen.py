@@ -23,7 +23,7 @@ from backsight.naming.plain import namespace
 from backsight.source import Place, assignments, lets_through, only
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, arms_of, parameters_of, spots, uses
-from backsight.source.body import blocks, body_around, dotted, expressions, read_at, statements
+from backsight.source.body import blocks, blocks_of, body_around, dotted, expressions, read_at, statements
 from backsight.source.cut_rules import FROZEN, rule_of
 from backsight.source.definitions import definitions, flow_of
 from backsight.source.edits import OR, change, move, on_line, put, put_at, wrap, write
@@ -124,8 +124,7 @@ def _skipped(scene: Scene, places: list[Place]) -> tuple[Sequence[Fact], str] | 
 def _tried(on: Place) -> str:
     """The edits for a `yield` and the statement right below it, with the loop around that."""
     body, _ = read_at(on)
-    every = [body.node.body, *(block for each in statements(body.node) for _, block in blocks(each))] if body else []
-    for above, below in (pair for block in every for pair in itertools.pairwise(block)):
+    for above, below in (pair for block in blocks_of(body) for pair in itertools.pairwise(block)):
         waits = any(isinstance(node, ast.Yield) for node in expressions(above))
         if body and waits and below.lineno <= on.line <= (below.end_lineno or 0):
             return f"{wrap(body.place(above), 'try:')}{wrap(body.place(below), 'finally:')}"

@@ -11,7 +11,7 @@ from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, parsed
 from backsight.source.bindings import bound, spots, uses
-from backsight.source.body import blocks, body_around, callee, calls_in, expressions, is_compound, statements
+from backsight.source.body import blocks_of, body_around, callee, calls_in, expressions, is_compound, statements
 from backsight.source.changes import changed_names
 from backsight.source.edits import Where, move, remove, write
 from backsight.story.case import Case
@@ -201,10 +201,7 @@ _Block = list[ast.stmt]
 def _around(level: Level, first: Place, second: Place) -> tuple[_Block, _Block, _Block] | None:
     """The statements before, between and after two places of one block; None if these do not stand in one, each on
     lines of its own."""
-    body = level.body
-    for block in (
-        [body.node.body, *(inner for each in statements(body.node) for _, inner in blocks(each))] if body else ()
-    ):
+    for block in blocks_of(level.body):
         begins = [(each.lineno, each.col_offset) for each in block]
         if first.position in begins and second.position in begins and first.line < second.line:
             start, end = begins.index(first.position), begins.index(second.position)
