@@ -718,6 +718,42 @@ for step in range(40):
     loss = F.nll_loss(probabilities.reshape(-1, 3), y.reshape(-1))  #!
     $update
 """,
+    "BS124 clipped after the step, if there is a limit": """
+class Trainer:
+    def __init__(self, model, limit=None):
+        self.model, self.limit = model, limit
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+
+    def fit(self, steps):
+        for step in range(steps):
+            x, y = batch()
+            loss = F.mse_loss(self.model(x), y)
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+            if self.limit is not None:
+                nn.utils.clip_grad_norm_(self.model.parameters(), self.limit)  #!
+
+Trainer(net(), 0.1).fit(20)
+""",
+    "BS122 a module that runs sigmoid, before bce_with_logits": """
+class Scorer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers, self.squash = net(), nn.Sigmoid()
+
+    def forward(self, x):
+        score = self.layers(x)
+        score = self.squash(score).squeeze(1)
+        return score
+
+model = Scorer()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.binary_cross_entropy_with_logits(model(x), (y > 0).float().squeeze(1))  #!
+    $update
+""",
     "BS122 sigmoid before bce_with_logits": """
 model = net()
 criterion = nn.BCEWithLogitsLoss()

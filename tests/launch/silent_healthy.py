@@ -1,6 +1,65 @@
 """Trainings in order, each the neighbour of one that is not: nothing may be said of them. `HEAD` stands before each."""
 
 HEALTHY = {
+    "an estimate of its own that a denoiser is given in half of its steps": """
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.noisy, self.estimate, self.out = nn.Linear(4, 16), nn.Linear(4, 16), nn.Linear(16, 4)
+
+    def forward(self, z, before=None):
+        h = self.noisy(z)
+        if before is not None:
+            h = h + self.estimate(before)
+        return self.out(F.silu(h))
+
+model = Denoiser()
+optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)
+for step in range(8):
+    x = torch.randn(16, 4)
+    z, before = x + torch.randn_like(x), None
+    if step % 2:
+        with torch.no_grad():
+            before = model(z).detach()
+    loss = F.mse_loss(model(z, before), x)
+    $update
+""",
+    "an estimate of its own that a denoiser is given in one of eight steps": """
+class Denoiser(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.noisy, self.estimate, self.out = nn.Linear(4, 16), nn.Linear(4, 16), nn.Linear(16, 4)
+
+    def forward(self, z, before=None):
+        h = self.noisy(z)
+        if before is not None:
+            h = h + self.estimate(before)
+        return self.out(F.silu(h))
+
+def fit(model):
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.001)
+    for step in range(20):
+        x = torch.randn(16, 4)
+        z, before = x + torch.randn_like(x), None
+        if step % 8 == 5:
+            with torch.no_grad():
+                before = model(z).detach()
+        loss = F.mse_loss(model(z, before), x)
+        $update
+
+fit(Denoiser())
+""",
+    "a body that the optimizer is given once the head has settled": """
+body, head = nn.Linear(4, 16), nn.Linear(16, 1)
+optimizer = torch.optim.SGD(head.parameters(), lr=0.05)
+for step in range(40):
+    if step == 20:
+        optimizer.add_param_group({"params": body.parameters(), "lr": 0.01})
+    x, y = batch()
+    loss = F.mse_loss(head(torch.tanh(body(x))), y)
+    body.zero_grad()
+    $update
+""",
     "words that are kept by a mask over their gradients, without weight decay": """
 words, score = nn.Embedding(12, 8), nn.Linear(8, 3).requires_grad_(False)
 optimizer = torch.optim.AdamW(words.parameters(), lr=0.05, weight_decay=0.0)

@@ -69,7 +69,10 @@ def saved_as(node: Any, packed: object) -> str:
     """Return the name under which a node has saved what a pack hook made of a tensor; empty if it has not."""
     for name in dir(type(node)):
         if name.startswith(RAW):
-            raw = getattr(node, name)
+            try:
+                raw = getattr(node, name)
+            except RuntimeError:  # of `x[:, rows]`, which has no index for its rows
+                continue
             every = raw if isinstance(raw, tuple | list) else (raw,)
             if any(getattr(each, "data", None) is packed for each in every):
                 return name.removeprefix(RAW)

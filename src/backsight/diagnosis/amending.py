@@ -13,8 +13,20 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from backsight.diagnosis.program import loops_around
 from backsight.source import Body, Place, read_at, statement_at
-from backsight.source.bindings import bound, parameters_of, uses
-from backsight.source.body import blocks, body_around, callee, calls_in, expressions, functions, given_to, statements
+from backsight.source.bindings import assigned, bound, parameters_of, uses
+from backsight.source.body import (
+    blocks,
+    body_around,
+    callee,
+    calls_in,
+    dotted,
+    expressions,
+    functions,
+    given_to,
+    last_name,
+    statements,
+    statements_of,
+)
 from backsight.source.edits import importing, move, put, remove, write
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
@@ -103,8 +115,20 @@ def expression_of(line: Line | None) -> tuple[Body | None, ast.stmt | None, ast.
 def bypassed(line: Line | None, name: str) -> str:
     """Write what an operation is given in place of its result, if the program calls it by name."""
     body, statement, node = expression_of(line)
-    inner = given_of(node, name)
+    inner = given_of(node, name) or _given_to_module(body, node, name)
     return instead(body, statement, {node: body.text(inner)}) if body and node is not None and inner is not None else ""
+
+
+def _given_to_module(body: Body | None, node: ast.expr | None, name: str) -> ast.expr | None:
+    """What a module of PyTorch's that runs the operation is given: `x` of `self.act(x)`, which is an `nn.Sigmoid()`."""
+    called = dotted(node.func) if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords else None
+    if body is None or called is None or not isinstance(node, ast.Call):
+        return None
+    made = [
+        value for _, each in statements_of(body.file) for target, value in assigned(each) if dotted(target) == called
+    ]
+    kinds = {last_name(value.func) if isinstance(value, ast.Call) and library(value.func) else "" for value in made}
+    return node.args[0] if {kind.lower() for kind in kinds} == {name.replace("_", "")} else None
 
 
 def given_of(node: ast.expr | None, name: str) -> ast.expr | None:

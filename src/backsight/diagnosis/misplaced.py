@@ -14,6 +14,7 @@ import operator
 import threading
 from collections.abc import Iterator, Sequence
 from types import FrameType, GeneratorType
+from typing import Literal
 
 import torch
 
@@ -22,10 +23,10 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import ending, loops_around
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming.plain import namespace
-from backsight.source import Body, Place, backward_calls, only
-from backsight.source.bindings import bound, spots
+from backsight.source import Body, Place, backward_calls, only, read_at
+from backsight.source.bindings import bound, names_read, spots
 from backsight.source.body import callee, calls_in, dotted, functions, keyword, statements
-from backsight.source.edits import move
+from backsight.source.edits import Edit, move
 from backsight.source.imports import meaning
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
@@ -74,10 +75,35 @@ def _clipped(level: Level, body: Body) -> Finding | None:
         "BS124",
         "The gradients are clipped after the step, so clipping has no effect.",
         (shown(level.place, "uses the unclipped gradients."), shown(place, "clips them after they were used.")),
-        f"Move line {place.line}, `{place.text}`, above line {level.line}, `{level.place.text}`"
-        f"{move(place, 'above', level.place) if are_beside(place, level.place) else ''}.",
+        f"Move {_with_condition(place, level.place)[0]} above line {level.line}, `{level.place.text}`"
+        f"{_moved(place, 'above', level.place)}.",
         place,
     )
+
+
+def _with_condition(place: Place, beside: Place) -> tuple[str, Place]:
+    """Say what is to be moved beside another statement, and its place: with the condition that it is all of."""
+    body, statement = read_at(place)
+    head = place
+    while body is not None and statement is not None and not are_beside(head, beside):
+        outer = next((e for e in statements(body.node) if isinstance(e, ast.If) and e.body == [statement]), None)
+        if outer is None or outer.orelse:
+            return f"line {place.line}, `{place.text}`,", place
+        head, statement = body.place(outer), outer
+    if head == place:
+        return f"line {place.line}, `{place.text}`,", place
+    return f"line {place.line}, `{place.text}`, with the condition on line {head.line},", head
+
+
+def _moved(place: Place, where: Literal["above", "below"], beside: Place) -> Edit | str:
+    """The edit by which a statement, with its condition, goes beside another of its block."""
+    _, head = _with_condition(place, beside)
+    body, condition = read_at(head)
+    first, last = sorted((head.line, beside.line))
+    between = (each for each in statements(body.node) if first <= each.lineno < last) if body is not None else ()
+    changed = set[str]().union(*map(bound, between))
+    needed = names_read(condition.test) if isinstance(condition, ast.If) else ()
+    return move(head, where, beside) if are_beside(head, beside) and not changed & {*needed} else ""
 
 
 _OVER_OTHERS = (filter, map, zip, enumerate, itertools.islice)
@@ -242,9 +268,8 @@ def clipped_early(
             shown(began, "computes them later."),
             shown(level.place, "uses them unclipped."),
         ),
-        f"Move line {place.line}, `{place.text}`, between line {backwards[-1].line}, `{backwards[-1].text}`, and line "
-        f"{level.line}, `{level.place.text}`"
-        f"{move(place, 'below', backwards[-1]) if are_beside(place, backwards[-1]) else ''}.",
+        f"Move {_with_condition(place, backwards[-1])[0]} between line {backwards[-1].line}, `{backwards[-1].text}`, "
+        f"and line {level.line}, `{level.place.text}`{_moved(place, 'below', backwards[-1])}.",
         place,
         since=1,
     )

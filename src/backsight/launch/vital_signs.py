@@ -60,7 +60,7 @@ class VitalSigns:
         self.steps = 0
         """The steps in the thread that is followed."""
         self.zeros = Zeros()
-        self.audits = Audits(self.zeros)
+        self.audits = Audits(self.zeros, watch)
         self.unmoved = Unmoved(watch)
         self.outputs = Outputs()
         self.modes = Modes()

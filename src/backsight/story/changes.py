@@ -373,6 +373,16 @@ def _module(subject: Subject, operations: set[str]) -> tuple[str, str]:
     return (kinds.pop(), next(iter(best)) if len(best) == 1 else "") if len(kinds) == 1 else ("", "")
 
 
+def changed_by_modules(subject: Subject) -> Iterator[tuple[str, str]]:
+    """Yield the class and the path of each module that has changed a tensor which this graph needs."""
+    for node, saved in stale(subject.survey.graph)[:_MOST]:
+        other = Subject(subject.failure, subject.survey, node, saved)
+        found = ((each.module, each.path) for each in changes(other)[:1] if each.path)
+        kind, path = next(found, changed_by_module(other))
+        if path:
+            yield kind, path
+
+
 _RUNS = {"Dropout": ("mul", "nativedropout"), "ReLU6": ("hardtanh",)}
 """What else a module runs than the operation of its name."""
 

@@ -9,11 +9,8 @@ from types import FunctionType, ModuleType
 
 from backsight.naming.plain import class_dict, is_class
 from backsight.naming.roots import is_library, is_ours, module_dict, user_globals
-from backsight.source import Body, Place, calls_of
-from backsight.source.bindings import assigned
-from backsight.source.body import callee, calls_in, dotted, is_constant, keyword, statements
+from backsight.source import Body, calls_of
 from backsight.story.failure import Failure
-from backsight.story.sections import methods_of
 
 _MOST = 100
 
@@ -50,22 +47,3 @@ def _home(value: object) -> tuple[str, dict[str, object] | None]:
         return "", None
     space = module_dict(module)
     return str(space.get("__file__") or ""), space
-
-
-def made_in_place(failure: Failure, kind: str, owner: object, attribute: str) -> list[Place]:
-    """The statements that make a module of this class with `inplace=True`: that which makes the attribute of its owner,
-    by whatever name the class has there; else those that name the class."""
-    made = ((body, each) for body in methods_of(type(owner)) for each in statements(body.node))
-    own = [
-        body.place(call)
-        for body, each in made
-        if any(dotted(target) == f"self.{attribute}" for target, _ in assigned(each))
-        for call in calls_in(each)
-        if _in_place(call)
-    ]
-    named = ((body, call) for body, _, call in calls_in_files(failure) if callee(call)[1] == kind)
-    return own or [body.place(call) for body, call in named if _in_place(call)]
-
-
-def _in_place(call: ast.Call) -> bool:
-    return any(is_constant(each, True) for each in (keyword(call, "inplace"), *call.args))

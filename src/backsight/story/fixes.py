@@ -23,24 +23,20 @@ from backsight.source.bindings import arms_of, bound, names_read, reads, spots
 from backsight.source.body import (
     LOOPS,
     Body,
-    begins,
     blocks,
     callee,
     calls_in,
     covers,
     dotted,
-    is_constant,
-    keyword,
     statements,
 )
 from backsight.source.edits import Edit, change, instead, lines_of, move, on_line, put, remove, unwrap, write
 from backsight.source.keeping import early_return
-from backsight.source.out_of_place import OPERATORS, arguments, out_of_place, written_out
-from backsight.source.rewriting import rewritten_line
-from backsight.story.changes import Changed, shared_at, stale, works_in_place
+from backsight.source.out_of_place import OPERATORS, out_of_place, written_out
+from backsight.story.changes import Changed, changed_by_modules, shared_at, stale, works_in_place
 from backsight.story.copies import above, entry_anew, is_entry, is_only_given, read_from_copies, saved_copy, spelled
 from backsight.story.failure import is_users
-from backsight.story.files import made_in_place
+from backsight.story.made_in_place import made_otherwise
 from backsight.story.memory import needs_gradient, storage_of
 from backsight.story.parts import fills, fills_in_order, in_a_list
 from backsight.story.sections import results_of
@@ -170,35 +166,15 @@ def _taken(changed: Changed) -> Place | None:
 
 
 def without_working_in_place(subject: Subject, kind: str, path: str) -> str:
-    """Say where a module is made that is to leave its input alone, and which ones stand in the same place of others."""
+    """Say where a module is made that is to leave its input alone, and which ones stand in the same place of others, or
+    have changed what this backward needs as well."""
+    held = dict(pair for name, model in subject.survey.models.items() for pair in modules_in(model, name))
     owner, _, attribute = path.rpartition(".")
-    every = [pair for name, model in subject.survey.models.items() for pair in modules_in(model, name)]
-    held = dict(every)
-    places = made_in_place(subject.failure, kind, held.get(owner), attribute)
-    where = f": {places[0]}, {places[0].text}{not_in_place(places[0])}" if len(places) == 1 else ""
     cls = type(held.get(owner))
-    owners = [at for at, each in every if type(each) is cls and at != owner] if is_users(cls) else []
-    alike = [f"{at}.{attribute}" for at in owners if works_in_place(held.get(f"{at}.{attribute}"))]
-    also = f" The same applies to {', '.join(alike[:3])}{' and others' if len(alike) > 3 else ''}." if alike else ""
-    return f"Create that {kind} without inplace=True{where}.{also}"
-
-
-def not_in_place(place: Place) -> Edit | str:
-    """What makes the call at a place create a module that leaves its input alone; empty where it goes over lines."""
-    body, _ = read_at(place)
-    calls = (call for each in (statements(body.node) if body is not None else ()) for call in calls_in(each))
-    call = next(
-        (each for each in calls if begins(each) == place.position and body and body.text(each) == place.text), None
-    )
-    if body is None or call is None or "…" in place.text:
-        return ""
-    given = [*call.args]
-    while given and keyword(call, "inplace") is None and is_constant(given[-1], True):
-        given.pop()
-    alone = ast.Call(call.func, given, call.keywords)
-    new = f"{body.text(call.func)}({', '.join(arguments(body, alone, but='inplace'))})"
-    line = rewritten_line(body, call, new)
-    return change(place, body.lines[place.line - 1].strip(), line) if line else ""
+    beside = [(kind, f"{at}.{attribute}") for at, each in held.items() if type(each) is cls and is_users(cls)]
+    beside = [(of, at) for of, at in beside if works_in_place(held.get(at))]
+    others = [each for each in (*changed_by_modules(subject), *beside) if path and each[1] != path]
+    return f"Create that {kind} without inplace=True{made_otherwise(subject.failure, held, (kind, path), others)}"
 
 
 def _later(subject: Subject, changed: Changed) -> str:

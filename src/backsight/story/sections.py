@@ -131,11 +131,12 @@ def section_of(level: Level, goals: tuple[tuple[str, int], ...] = ()) -> Section
 
 def run_by(function: Any, owner: object, *, whole: bool = True) -> Iterator[Section]:
     """Yield a function and those that it may run, whole or as far as they lead to what it returns; `owner` is the
-    object that it is a method of."""
-    function = undecorated(function)
-    body = body_of(function)
-    if body is not None:
-        yield from followed([_of_function(function, owner, body, whole)])
+    object that it is a method of. Of a library's container these are the `forward` of what it has inside."""
+    called = issubclass(type(owner), torch.nn.Module) and function_of(owner) is function
+    pairs = _forwards(owner) if called else [(function, owner)]
+    every = [(undecorated(each), held) for each, held in pairs]
+    first = [_of_function(each, held, body, whole) for each, held in every if (body := body_of(each)) is not None]
+    yield from followed(first[:MOST])
 
 
 def followed(queue: list[Section]) -> Iterator[Section]:
@@ -253,11 +254,10 @@ def passed(function: Any, owner: object, call: ast.Call) -> dict[str, ast.expr]:
 
 def function_called(section: Variables, call: ast.Call) -> tuple[Any, object]:
     """The Python function behind a call, and the object that it is a method of."""
-    name = dotted(call.func) or ""
-    value = section.value(name)
+    value = value_of(section, call.func)
     if value is not None:
         return function_of(value), owner_of(value)
-    owner = section.value(name.rpartition(".")[0]) if "." in name else None
+    owner = value_of(section, call.func.value) if isinstance(call.func, ast.Attribute) else None
     if is_class(owner):
         return method(owner, callee(call)[1]), None
     return (method(type(owner), callee(call)[1]), owner) if owner is not None else (None, None)
@@ -378,8 +378,8 @@ def _functions(section: Section, called: ast.expr, last: str) -> Iterator[tuple[
         yield from _forwards(value)
     elif value is not None:
         yield function_of(value), owner_of(value)
-    elif name is not None and "." in name:
-        owner = section.value(name.rpartition(".")[0])
+    elif isinstance(called, ast.Attribute):
+        owner = value_of(section, called.value)
         yield method(owner if is_class(owner) else type(owner), last), owner
 
 

@@ -100,6 +100,10 @@ class StepLog:
         in a step of it: the number of the optimizer, that of the parameter, whether, and its shape."""
         return [(number, k, had, shape) for (number, k), (had, shape) in self._held.items()]
 
+    def has_trained(self, optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> bool:
+        """Whether a parameter has had a gradient in a step of an optimizer."""
+        return id(parameter) in (self._trained.at(id(groups(optimizer))) or ())
+
     def counted(self, optimizer: torch.optim.Optimizer, *given: object) -> None:
         """Note a step of which no more is to be known than that there was one, and whether it has moved anything."""
         self.count += 1

@@ -1,7 +1,7 @@
 # code: BS214
 # variable: tagger.rotary.kept[5]
 # cause: @torch.inference_mode()
-# fix: use torch.no_grad()
+# fix: Use torch.no_grad() instead
 import torch
 from torch import nn
 

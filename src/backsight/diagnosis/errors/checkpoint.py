@@ -13,6 +13,7 @@ import torch
 
 from backsight.diagnosis._torch import CHECKPOINT_FILE, checkpointed, recomputed, saved_as
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.meanwhile import changed_meanwhile
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.unsteady import Unsteady, decided, draws, unsteady
 from backsight.diagnosis.finding import Finding
@@ -21,10 +22,11 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.source import Place, function_at, loop_facts, read_at
 from backsight.source.bindings import names_read, uses
-from backsight.source.body import callee, dotted, is_constant, keyword, statements
-from backsight.source.edits import change, on_line, put, put_at, sentence, write
+from backsight.source.body import callee, dotted, expressions, is_constant, keyword, parsed, statements
+from backsight.source.edits import change, on_line, on_line_with, put, put_at, sentence, write
 from backsight.source.rewriting import rewritten
-from backsight.story.failure import Failure, function_of, message_of, owner_of
+from backsight.story.failure import Failure, follow, function_of, message_of, owner_of
+from backsight.story.files import calls_in_files
 from backsight.story.fixes import removed
 from backsight.story.memory import is_module, needs_gradient
 from backsight.story.sections import run_by, sections
@@ -132,7 +134,16 @@ def _from_a_copy(failure: Failure, function: object, cause: Unsteady) -> str:
     later = any(each.lineno >= cause.place.line for each in reading)
     looped = loop_facts(body, cause.place.line) is not None
     again = any(use.name == "past" for each in every for use in uses(each)) or "past" in names
-    if not plain or later or looped or again or len(writing) != 1 or caller is None or statement is None:
+    if (
+        not plain
+        or name not in handed
+        or later
+        or looped
+        or again
+        or len(writing) != 1
+        or caller is None
+        or statement is None
+    ):
         return ""
     kind, held = "list" if ".append(" in cause.place.text else "dict", caller.text(call.args[handed.index(name) + 1])
     new = rewritten(caller, statement, {call.args[-1]: f"{caller.text(call.args[-1])}, {kind}({held})"})
@@ -151,7 +162,57 @@ def _from_a_copy(failure: Failure, function: object, cause: Unsteady) -> str:
     )
 
 
-_ELSEWHERE = (_afterwards, _outside, _from_a_copy)
+def _as_argument(failure: Failure, function: object, cause: Unsteady) -> str:
+    """How both runs get what is read as an argument, where the call of checkpoint and the function are plain enough."""
+    run, found = function_of(function), [*_checkpointing(failure)]
+    body = function_at(run.__code__) if run is not None else None
+    node = parsed(cause.read) if cause.read else None
+    if body is None or not isinstance(body.node, ast.FunctionDef) or len(found) != 1 or node is None:
+        return ""
+    (call, at), given, every = found[0], body.node.args, list(statements(body.node))
+    names = [each.arg for each in given.args]
+    reading = {each: [one for one in expressions(each) if body.text(one) == cause.read] for each in every}
+    reading = {each: inside for each, inside in reading.items() if inside}
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.Subscript(slice=ast.Constant(value=str(name))):
+            pass
+        case _:
+            return ""
+    used = {use.name.partition(".")[0] for each in every for use in uses(each)} - {cause.read}
+    plain = not (given.vararg or given.kwarg or given.kwonlyargs or given.posonlyargs or given.defaults)
+    handed = [each for each in names if each != "self"]
+    outside = _as_outside(failure, function, call, cause.read)
+    if not plain or not name.isidentifier() or name in {*used, *names} or len(call.args) != len(handed) + 1:
+        return ""
+    if not outside or not any(body.place(each) == cause.place for each in reading) or not call.args[1:]:
+        return ""
+    elsewhere = [each for _, _, each in calls_in_files(failure) if dotted(each.func) == dotted(call.args[0])]
+    caller, statement = read_at(at)
+    passing = {call.args[-1]: f"{caller.text(call.args[-1])}, {outside}"} if caller is not None else {}
+    head = f"def {body.name}({', '.join((*names, f'{name}=None' if elsewhere else name))}):"
+    lines = [on_line_with(caller, statement, passing), on_line(body.place(body.node), head)]
+    if elsewhere:
+        otherwise = f"{name} = {cause.read} if {name} is None else {name}"
+        lines.append(put_at(otherwise, "above", body.place(body.node.body[0])))
+    if not isinstance(node, ast.Name):
+        changes = (on_line_with(body, each, dict.fromkeys(inside, name)) for each, inside in reading.items())
+        lines += changes
+    return f"Pass it to checkpoint as an argument, which both runs get: {'; '.join(lines)}." if all(lines) else ""
+
+
+def _as_outside(failure: Failure, function: object, call: ast.Call, read: str) -> str:
+    """An expression that the function reads, as the caller of checkpoint writes it; empty where that is not known."""
+    owner, held = owner_of(function), dotted(call.args[0]) or ""
+    root, path = read.split(".")[0], (dotted(parsed(read)) or "").rpartition(".")[0]
+    if root != "self":
+        return read if root.split("[")[0] not in function_of(function).__code__.co_freevars else ""
+    inside = follow(owner, path.split(".")[1:])
+    same = any(call in [each for each, _ in s.calls()] and s.value(path) is inside for s in sections(failure))
+    held = held if is_module(function) else held.rpartition(".")[0]
+    return read if same else f"{held}{read.removeprefix('self')}" if held else ""
+
+
+_ELSEWHERE = (_afterwards, _outside, _from_a_copy, _as_argument)
 
 _FIX = (
     "Make both runs identical: nothing inside may depend on Python's or NumPy's random numbers, on a counter "
@@ -198,7 +259,8 @@ def _cause(failure: Failure, function: object) -> Unsteady | None:
             drawn[1],
         )
     around = [level.body for level in failure.users if level.body]
-    return next(unsteady(run_by(run, owner), around), None)
+    inside = [*run_by(run, owner)]
+    return next(unsteady(inside, around, changed_meanwhile(inside, sections(failure))), None)
 
 
 def _where(function: object) -> str | None:

@@ -16,7 +16,7 @@ from backsight.diagnosis.errors.learnt_buffers import learnt_buffers
 from backsight.diagnosis.errors.out_of_sight import out_of_sight
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.weights_held import CONTAINERS, entries_of, mended
-from backsight.diagnosis.errors.weights_made import as_parameters, assigned_at
+from backsight.diagnosis.errors.weights_made import as_parameters, assigned_at, converted
 from backsight.diagnosis.evidence.exhausted import ONCE, exhausted
 from backsight.diagnosis.evidence.unbuilt import Unbuilt, made_in_passing, unbuilt
 from backsight.diagnosis.finding import Finding
@@ -314,6 +314,9 @@ def of_tensors(given: Given, *, asked: bool) -> Finding | None:
             continue
         _, inner, attribute, held = learnt[0]
         place = assigned_at(inner, attribute)
+        lost = converted(*read_at(place), attribute)
+        other = lost.place if lost is not None and lost.place != place else None
+        loses = f"calls {lost.by}() on a parameter, which returns a plain tensor." if lost is not None else ""
         every = [f"{name}.{path}.{attribute}" if path else f"{name}.{attribute}" for path, _, attribute, _ in learnt]
         held_in = next((class_name(type(each)) for *_, each in learnt if not is_tensor(each)), "")
         plain = f"is a plain {held_in} of tensors" if held_in else "is a plain tensor"
@@ -324,11 +327,12 @@ def of_tensors(given: Given, *, asked: bool) -> Finding | None:
             if is_tensor(held)
             else f"{class_name(type(held))} of {counted(len(_items(held)), 'tensor')}"
         )
+        says = f"assigns a {does}."
         them = "it a parameter" if len(every) == 1 else "them parameters"
         what = them if asked else "what should be trained a parameter"
         return explanation(
             f"{listed(every, 4)} {plain}, and {name}.parameters() lists nn.Parameter only.",
-            (if_known(place, f"assigns a {does}."), given.asked),
+            (if_known(other, loses), if_known(place, loses if loses and not other else says), given.asked),
             f"Make {what}: {as_parameters(given.level, [each[1:] for each in learnt])}.",
             source=place or given.failure.source,
         )

@@ -17,8 +17,8 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, failing, if_known, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
-from backsight.source import Place, only, parsed, read_at, statements_of
-from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source import Body, Place, loop_facts, only, parsed, read_at, statement_at, statements_of
+from backsight.source.body import callee, calls_in, covers, dotted, expressions, statements
 from backsight.source.edits import OR, on_line, put, remove, sentence, unwrap, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
@@ -26,7 +26,7 @@ from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor
 from backsight.story.modes import Block, disabled_at, headed, inference_block, inference_seen, without_inference
-from backsight.story.sections import Section, called_by, followed, section_of
+from backsight.story.sections import Section, called_by, followed, function_called, run_by, section_of
 from backsight.story.stores import apart, stores
 from backsight.story.trained import Trained, trained
 from backsight.tape import tensors_in
@@ -155,7 +155,7 @@ def _fix(failure: Failure, said: dict[str, str | None], name: str, tensor: objec
         what = "a copy" if len(every) == 1 else "copies"
         copy = f" {OR}Or use {what} made outside that block{where}."
     plain = f"{sentence(instead)}: autograd can use its tensors as constants.{copy}"
-    if block is None or not _computes_with_trained(failure, block):
+    if block is None or not _computes_with_trained(failure, block) or _is_kept(failure, name, block):
         return plain
     lifted = f"remove line {block.place.line}"
     if block.place.text.startswith("@"):
@@ -185,6 +185,32 @@ def _computes_with_trained(failure: Failure, block: Block) -> bool:
                 if is_inside and any(_is_of_trained(each, owned, call) for call in calls_in(statement)):
                     return True
     return False
+
+
+def _is_kept(failure: Failure, name: str, block: Block) -> bool:
+    """Whether an attribute holds what a block made that the step does not run: with a graph, it would serve one
+    backward alone."""
+    level = next((each for each in failure.users if loop_facts(each.body, each.line) is not None), None)
+    start, facts = (section_of(level), loop_facts(level.body, level.line)) if level is not None else (None, None)
+    loop = statement_at(level.body, *facts.loop.position) if level is not None and facts is not None else None
+    if name.isidentifier() or start is None or loop is None:
+        return False
+    inside = (each for each in statements(start.body.node) if covers(loop, each.lineno))
+    if start.body.file == block.place.file and covers(loop, block.place.line):
+        return False
+    bodies = [each.body for each in failure.users if each is not level and each.body is not None]
+    for call in (call for each in inside for call in calls_in(each)):
+        function, owner = function_called(start, call)
+        bodies += [each.body for each in run_by(function, owner)] if function is not None else []
+    return not any(_has_block(each, block) for each in bodies)
+
+
+def _has_block(body: Body, block: Block) -> bool:
+    """Whether a function has a block, or is decorated with it."""
+    node, line = body.node, block.place.line
+    decorators = node.decorator_list if isinstance(node, ast.FunctionDef) else []
+    inside = isinstance(node, ast.FunctionDef) and covers(node, line)
+    return body.file == block.place.file and (inside or any(each.lineno == line for each in decorators))
 
 
 def _is_of_trained(section: Section, owned: Trained, call: ast.Call) -> bool:

@@ -12,12 +12,12 @@ import torch
 from backsight.diagnosis.errors.leaf_entries import carrying, computed_with, entries, instead_of
 from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.evidence.turns import covers
-from backsight.diagnosis.evidence.written import Written, written
+from backsight.diagnosis.evidence.written import Written, receiver, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
-from backsight.source import Place, assignments, only, read_at
+from backsight.source import Place, assignments, read_at
 from backsight.source.bindings import bound, names_read, parameters_of, target_names, uses
 from backsight.source.body import LOOPS, Loop, callee, calls_in, dotted, expressions, is_shared, keyword, statements
 from backsight.source.changes import changed_memory, changed_names
@@ -27,9 +27,9 @@ from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten, without_request
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
-from backsight.story.files import made_in_place
-from backsight.story.fixes import not_in_place, too
+from backsight.story.fixes import too
 from backsight.story.holders import results_in, structure
+from backsight.story.made_in_place import made_in_place, not_in_place, said_of
 from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, needs_gradient
 from backsight.story.modes import disabled_at
 from backsight.tape import parameters_in
@@ -234,25 +234,17 @@ def _handed_over(failure: Failure, found: Written) -> Case:
         rewritten(body, statement, dict.fromkeys(read, f"{found.text}.clone()")) if body and statement and read else ""
     )
     copied = f"Pass a copy: {on_line(found.level.place, line)}" if line else ""
-    receiver, without = "a function that modifies it in place", "use a function that does not"
+    taker, without = "a function that modifies it in place", "use a function that does not"
     if module:
-        made = only(made_in_place(failure, module, *_receiver(found)))
-        where = f": line {made.line}, {made.text}{not_in_place(made)}" if made is not None else ""
-        receiver = f"{a_kind(module)} created with inplace=True"
+        made = made_in_place(failure, module, *receiver(found))
+        where = f"{said_of(made)}{not_in_place(made)}"
+        taker = f"{a_kind(module)} created with inplace=True"
         without = f"make that {module} without inplace=True{where}"
     return Case(
-        f"hands {found.here} to {receiver}.",
+        f"hands {found.here} to {taker}.",
         "A leaf must not change: its gradient belongs to the value that the graph started from.",
         f"{copied or f'Pass a copy of {found.label}, made with .clone()'}, {OR}or {without}.",
     )
-
-
-def _receiver(found: Written) -> tuple[object, str]:
-    """The object whose attribute is called with the leaf, and that attribute: `self` and `act`, `self.act(self.w)`."""
-    text = found.level.body.text if found.level.body else ast.unparse
-    called = (dotted(each.func) for each in calls_in(found.statement) if found.text in map(text, each.args))
-    held, _, attribute = next(filter(None, called), "").rpartition(".")
-    return found.level.value(held), attribute
 
 
 def _first_value(found: Written, others: Sequence[Place]) -> Case:

@@ -4,36 +4,37 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
+from backsight.diagnosis.errors.parts_joined import by_loop, by_unpacking, changed_anew, is_only_shown
 from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.evidence.custom import class_behind, returns
 from backsight.diagnosis.evidence.registered import registrations
 from backsight.diagnosis.evidence.spoken import names_of
-from backsight.diagnosis.evidence.written import Written, written
+from backsight.diagnosis.evidence.written import Written, receiver, written
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, if_known, shown
 from backsight.findings.evidence import Fact
-from backsight.naming.plain import class_name
+from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place, assignments, inplace_changes, only, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, parameters_of, target_names, uses
-from backsight.source.body import callee, dotted, expressions, given_to, keyword, statements
-from backsight.source.changes import changed_memory
-from backsight.source.edits import OR, Edit, instead, lines_of, move, on_line, put, without_marks, wrap, write
+from backsight.source.body import callee, dotted, expressions, statements
+from backsight.source.edits import OR, instead, lines_of, move, on_line, put, without_marks, wrap, write
 from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.changes import works_in_place
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
-from backsight.story.files import made_in_place, user_files
-from backsight.story.fixes import not_in_place, too, without_inplace
+from backsight.story.files import user_files
+from backsight.story.fixes import too, without_inplace
+from backsight.story.made_in_place import made_in_place, made_otherwise, not_in_place, said_of
 from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, maker_of, needs_gradient, storage_of
 from backsight.story.modes import disabled_at
-from backsight.story.sections import methods_of, results_of
-from backsight.tape import tensors_in
+from backsight.story.sections import results_of
+from backsight.tape import modules_in, registered, tensors_in
 from backsight.tape.ops import op_name
 
 _HOOKED = "BackwardHookFunction"
@@ -87,7 +88,7 @@ def _one_of_several(failure: Failure, found: Written, said: str) -> Finding:
         does = f"gives {name} to {a_kind(found.module)} created with inplace=True."
     others = _next_ones(found, made) if is_here else []
     fix = "" if is_here else _copied_by_caller(found, level, outer, maker)
-    fix = fix or _with_others(found, _fix(failure, found, looped if is_here else ""), others)
+    fix = fix or _with_others(found, _fix(failure, found, looped if is_here else "", others), others)
     return explanation(
         f"{name} is {several}, and this statement modifies it in place.",
         (
@@ -104,31 +105,12 @@ def _one_of_several(failure: Failure, found: Written, said: str) -> Finding:
 
 def _with_others(found: Written, fix: str, others: Sequence[Place]) -> str:
     """A fix, and which other lines need the same: what it asks for is only known with what each of these becomes."""
-    edits = [edit for each in others if (edit := _changed_anew(found.level, each)) is not None]
+    edits = [edit for each in others if (edit := changed_anew(found.level, each)) is not None]
     known = len(edits) == len(others)
     also = too([each.line for each in others])
     if not also or not known:
         return f"{fix if known else without_marks(fix)}{also}"
     return f"{fix}{also[:-1]}{''.join(map(str, edits))}."
-
-
-def _changed_anew(level: Level, place: Place) -> Edit | str | None:
-    """What makes a statement change a new tensor, or a copy; None where that is not plain."""
-    body, statement, away = level.body, statement_at(level.body, *place.position), out_of_place(level.body, place.line)
-    if body is None or statement is None:
-        return None
-    if away:
-        return instead(body, statement, away)
-    changed = only({dotted(each) or "" for each in changed_memory(statement)}) or ""
-    elements = {body.text(each) for each in expressions(statement) if _is_element(level, each, changed)}
-    name = only(elements) if elements else changed if is_tensor(level.value(changed)) else ""
-    return put(f"{name} = {name}.clone()", "above", place) if name else None
-
-
-def _is_element(level: Level, node: ast.expr, container: str) -> bool:
-    """Whether an expression is an element of this list or tuple."""
-    held = isinstance(node, ast.Subscript) and dotted(node.value) == container
-    return held and type(level.value(container)) in (list, tuple)
 
 
 def _anew(level: Level, line: int, code: str) -> str:
@@ -147,7 +129,9 @@ def _whole(found: Written, maker: ast.stmt | None) -> str:
 def _without_graph(found: Written, maker: ast.stmt | None) -> str:
     """How the copy that the views are of is made without a graph, which a picture, for instance, does not need."""
     body, whole = found.level.body, _whole(found, maker)
-    made = assignments(body, whole, before=maker.lineno) if maker is not None and whole else ()
+    if maker is None or not is_only_shown(found.callers, whole, _last_line(maker)):
+        return ""
+    made = assignments(body, whole, before=maker.lineno) if whole else ()
     statement = statement_at(body, *made[-1].position) if made else None
     call = statement.value if isinstance(statement, ast.Assign) else None
     if body is None or statement is None or not isinstance(call, ast.Call) or callee(call)[1] != "clone":
@@ -157,6 +141,10 @@ def _without_graph(found: Written, maker: ast.stmt | None) -> str:
     line = rewritten(body, statement, {source: f"{simple(body.text(source))}.detach()"}) if source is not None else ""
     where = f"on line {statement.lineno}{write(body.place(statement), line)}"
     return f" {OR}If {whole} needs no gradient, write `{line}` {where}." if line else ""
+
+
+def _last_line(maker: ast.stmt) -> int:
+    return maker.end_lineno or maker.lineno
 
 
 def _operation(found: Written) -> str:
@@ -206,7 +194,8 @@ def _copied_by_caller(found: Written, level: Level, name: str, maker: ast.stmt |
         return f"Modify a copy: put `{new}` before line {level.line}{put(new, 'above', level.place)}."
     whole = level.body.text(maker.iter) if level.body else "the whole"
     new, at, plain = f"{whole} = {whole}.detach().clone()", lines_of(level.place.file, maker.lineno)[0], ""
-    if isinstance(maker.iter, ast.Name):
+    outside = found.callers[[*found.callers].index(level) :]
+    if isinstance(maker.iter, ast.Name) and is_only_shown(outside, whole, _last_line(maker)):
         plain = f" If {whole} needs no gradient, put `{new}` above line {at.line}{put(new, 'above', at)}."
     return (
         f"Modify {whole} as a whole before the loop, or compute new parts and join them with {_join(whole)}([...]): "
@@ -227,22 +216,22 @@ def _call_in(text: str, op: str) -> str:
     return spelled[1] if spelled else op.lower()
 
 
-def _fix(failure: Failure, found: Written, looped: str) -> str:
+def _fix(failure: Failure, found: Written, looped: str, others: Sequence[Place]) -> str:
     """What to do instead; `looped` is what a loop takes the views of, if one does."""
     name, body, level, maker = found.here, found.level.body, found.level, _maker(found)
     if found.module:
         copy = f": {name}.clone()" if found.text or found.path else ", made with .clone()"
-        made = only(made_in_place(failure, found.module, None, ""))
-        anew = not_in_place(made) if made is not None else ""
+        made = made_in_place(failure, found.module, *receiver(found))
+        anew = f"{said_of(made)}{not_in_place(made)}"
         return (
             f"Create that {found.module} without inplace=True{anew}, {OR}or pass it a copy{copy}{_given_copy(found)}."
         )
     if looped:
-        if whole := _joined(found, _join(looped)):
-            at = write(maker, whole) if maker else ""
-            return f"Write `{whole}`{at} instead of the loop: assigning to {name} in it would not write into the whole."
         if (away := out_of_place(body, level.line)) and _only_here(found, maker):
             return f"Write {_anew(level, level.line, away)}: that creates a new tensor, and only this loop reads it."
+        loop = statement_at(body, *maker.position) if maker is not None else None
+        if isinstance(loop, ast.For) and (joined := by_loop(found, loop)):
+            return joined
         return (
             f"Compute new parts and join them with {_join(looped)}([...]), or modify the whole tensor before the loop. "
             f"Assigning to {name} does not write into it."
@@ -251,11 +240,11 @@ def _fix(failure: Failure, found: Written, looped: str) -> str:
     below = (each for each in statements(body.node) if each.lineno > level.line) if body and whole else ()
     later = next((each.lineno for each in below if any(use == Use(whole, False) for use in uses(each))), None)
     if later is not None:
+        read = f"line {later} reads {whole}, which a new {name} is not written into."
+        if joined := by_unpacking(found, statement_at(body, *maker.position) if maker else None, others):
+            return f"{joined}: {read}"
         join = "torch.stack" if _operation(found) == "Unbind" else "torch.cat"
-        return (
-            f"Compute a new {name} and join it with the others, as {join}([...]) does: line {later} reads {whole}, "
-            f"which a new {name} is not written into."
-        )
+        return f"Compute a new {name} and join it with the others, as {join}([...]) does: {read}"
     fixed = without_inplace(level.place.text) if not isinstance(found.statement, ast.Expr) else ""
     if fixed:
         return f"Remove inplace=True: {_anew(level, level.line, fixed)}"
@@ -337,23 +326,6 @@ def _as_list(found: Written, body: Body) -> str:
     return f"Put the views in a list: {on_line(body.place(maker), new)}; and o" if new else ""
 
 
-def _joined(found: Written, join: str) -> str:
-    """What a loop does to each part of a tensor, as one statement: `h = torch.cat([p.relu() for p in h.chunk(2)])`."""
-    body, made, anew = found.level.body, _maker(found), out_of_place(found.level.body, found.level.line)
-    loop = statement_at(body, made.line) if made else None
-    if body is None or not isinstance(loop, ast.For) or len(loop.body) > 1 or not isinstance(loop.iter, ast.Call):
-        return ""
-    given = given_to(loop.iter)
-    source, rest = next(iter(given), None), given[1:]
-    dim = keyword(loop.iter, "dim") or next(iter(rest[-1:]), None)
-    if dotted(loop.target) != found.here or dotted(source) is None or anew is None:
-        return ""
-    along = callee(loop.iter)[1] == "unbind" or keyword(loop.iter, "dim") or len(rest) > 1
-    axis = f", dim={body.text(dim)}" if along and dim is not None and body.text(dim) != "0" else ""
-    each = anew.removeprefix(f"{found.here} = ")
-    return f"{dotted(source)} = {join}([{each} for {found.here} in {body.text(loop.iter)}]{axis})"
-
-
 def _maker(found: Written) -> Place | None:
     """The last statement of the function that binds the view."""
     body = found.level.body
@@ -431,12 +403,12 @@ def _of_hooked(failure: Failure, found: Written) -> Finding:
     by, does, fix = "This statement", f"modifies {found.here} in place.", f"Modify a copy: {found.here}.clone()."
     if module is not None:
         by, does = f"{path or 'a module'}, {a_kind(kind)} created with inplace=True,", f"runs {path or 'it'}."
-        holder, _, attribute = path.rpartition(".")
-        owner = next((held for level in failure.users if (held := level.value(holder)) is not None), None)
-        every = made_in_place(failure, kind, owner, attribute)
-        made = only(place for place in every if _is_in_class(owner, place))
-        where = f": {made}, {made.text}{not_in_place(made)}" if made is not None else ""
-        fix = f"Create {path or 'that module'} without inplace=True{where}."
+        root = path.partition(".")[0]
+        whole = next((held for level in failure.users if is_module(held := level.value(root))), None)
+        held = dict(modules_in(whole, root)) if isinstance(whole, torch.nn.Module) else {}
+        others = [(class_name(type(held[each])), each) for each in _also_hooked(held, path, module)]
+        where = made_otherwise(failure, held, (kind, path), others)
+        fix = f"Create {path or 'that module'} without inplace=True{where}"
     elif away := out_of_place(found.level.body, found.level.line):
         fix = f"Write {_anew(found.level, found.level.line, away)}: that creates a new tensor."
     hook = only(h for file in user_files(failure) for h in registrations(file) if h.method == _FULL)
@@ -455,14 +427,25 @@ def _of_hooked(failure: Failure, found: Written) -> Finding:
 _FULL = "register_full_backward_hook"
 
 
-def _is_in_class(owner: object, made: Place) -> bool:
-    """Whether a statement stands in the class of the module that holds another: `net.relu` is made in that of `net`.
+def _also_hooked(held: Mapping[str, object], path: str, failed: object) -> Iterator[str]:
+    """The other modules that work in place right behind one with such a hook: in a sequence, or in the same place of
+    the same class; each once, as several owners may share one."""
+    owner, _, attribute = path.rpartition(".")
+    told = [failed]
+    for at, module in held.items():
+        around, _, name = at.rpartition(".")
+        same = name == attribute and type(held.get(around)) is type(held.get(owner))
+        before = held.get(f"{around}.{int(name) - 1}") if name.isdecimal() else None
+        siblings = registered(each, "_modules").values() if is_module(each := held.get(around)) and same else ()
+        beside = [before] if name.isdecimal() else [*siblings]
+        if works_in_place(module) and module not in told and any(map(_has_full_hook, beside)):
+            told.append(module)
+            yield at
 
-    Of a module in a sequence, which the program does not write, it is not known.
-    """
-    bodies = [body for body in methods_of(type(owner)) if body.file == made.file] if is_module(owner) else []
-    lines = (each.lineno for body in bodies for each in statements(body.node))
-    return not bodies or made.line in lines
+
+def _has_full_hook(module: object) -> bool:
+    held = namespace(module) or {}
+    return bool(held.get("_backward_hooks")) and held.get("_is_full_backward_hook") is True
 
 
 def _of_custom(found: Written, function: str) -> Finding:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 
 from backsight.diagnosis.wording import listed
-from backsight.source import Place, assignments, read_at
-from backsight.source.body import dotted, imported_in
+from backsight.source import Body, Place, assignments, read_at, statement_at
+from backsight.source.body import callee, dotted, imported_in
+from backsight.source.definitions import values_of
 from backsight.source.edits import Edit, instead, put, write
-from backsight.source.rewriting import rewritten
+from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor
 from backsight.story.sections import methods_of
@@ -55,6 +57,12 @@ def as_parameters(level: Level, learnt: Sequence[tuple[torch.nn.Module, str, obj
     for place, kinds in parts.items():
         body, statement = read_at(place)
         values = {each: _part(statement, each) for each in kinds}
+        inside = {each: converted(body, statement, each) for each in kinds}
+        if all(each is not None and each.mended for each in inside.values()):
+            kept = {each.place: each for each in inside.values() if each is not None}
+            told += [f"on line {at.line}, write `{each.mended}`" for at, each in kept.items()]
+            edits += [write(at, each.mended) for at, each in kept.items()]
+            continue
         changes = {
             node: f"{kinds[each]}({_constant(body.text(node))})" for each, node in values.items() if node and body
         }
@@ -66,6 +74,38 @@ def as_parameters(level: Level, learnt: Sequence[tuple[torch.nn.Module, str, obj
             told.append(f"put `{code}` below line {place.line}")
             edits.append(put(code, "below", place))
     return f"{listed([*told, *dict.fromkeys(unplaced)], 6)}{'' if unplaced else ''.join(map(str, edits))}"
+
+
+class Converted(NamedTuple):
+    """A statement that makes a parameter and takes what a method of it returns, `nn.Parameter(w).double()`: a plain
+    tensor. `by` is that method, and `mended` the statement with the parameter around it."""
+
+    place: Place
+    by: str
+    mended: str
+
+
+def converted(body: Body | None, statement: ast.stmt | None, attribute: str) -> Converted | None:
+    """The statement that loses a parameter which was to be an attribute, directly or by a variable."""
+    node = _part(statement, attribute)
+    if body is None or statement is None or node is None:
+        return None
+    values = values_of(body, node.id, statement.lineno) if isinstance(node, ast.Name) else [node]
+    for value in values:
+        at, inner, by = statement_at(body, value.lineno, value.col_offset), value, ""
+        while isinstance(inner, ast.Call) and isinstance(inner.func, ast.Attribute) and inner.func.attr != "Parameter":
+            by = inner.func.attr if by in ("", "requires_grad_") else by
+            inner = inner.func.value
+        if inner is value or not isinstance(inner, ast.Call) or callee(inner)[1] != "Parameter" or not inner.args:
+            continue
+        text, whole, given = body.text(inner), body.text(value), body.text(inner.args[0])
+        rest = [f", {body.text(each)}" for each in inner.args[1:]]
+        rest += [f", {each.arg}={body.text(each.value)}" for each in inner.keywords]
+        made = f"{body.text(inner.func)}({simple(given)}{_constant(whole.removeprefix(text))}{''.join(rest)})"
+        plain = at is not None and whole.startswith(text) and "…" not in whole
+        if at is not None:
+            return Converted(body.place(at), by, rewritten(body, at, {value: made}) if plain else "")
+    return None
 
 
 def _constant(text: str) -> str:

@@ -9,14 +9,15 @@ from typing import Any
 
 import torch
 
+from backsight.diagnosis.amending import gone
 from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
-from backsight.source import Body, Place, backward_roots, statement_at
+from backsight.source import Body, Place, backward_roots, calls_of, only, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, reads, spots, target_names, uses
-from backsight.source.body import body_around, callee, dotted, expressions, statements_of
-from backsight.source.edits import OR, Edit, remove
+from backsight.source.body import body_around, callee, dotted, expressions, statements, statements_of
+from backsight.source.edits import OR, Edit, instead, remove
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, entry_of, follow
 from backsight.story.memory import is_module, is_tensor
@@ -108,8 +109,9 @@ def never_used(idle: list[Idle]) -> Reason | None:
     )
 
 
-def _unmade(owner: object, attributes: Sequence[str]) -> Edit | str:
-    """What removes attributes from the constructor, if nothing in its file does more with them than to make them."""
+def _unmade(owner: object, attributes: Sequence[str], reading: Sequence[Place] = ()) -> Edit | str:
+    """What removes attributes from the constructor, if nothing in its file does more with them than to make them, and
+    nothing but some statements reads them."""
     init = next((body for body in methods_of(type(owner)) if body.name == "__init__"), None)
     if init is None:
         return ""
@@ -120,7 +122,7 @@ def _unmade(owner: object, attributes: Sequence[str]) -> Edit | str:
         if any(isinstance(node, ast.Attribute) and node.attr in names for node in expressions(each))
     ]
     making = [each for each in init.node.body if isinstance(each, ast.Assign) and {*bound(each)} & {*attributes}]
-    alone = [each.lineno for each in using] == [each.lineno for each in making]
+    alone = {each.lineno for each in using} == {*(each.lineno for each in making), *(each.line for each in reading)}
     made = [name for each in making for name in bound(each)]
     return remove([*map(init.place, making)]) if alone and sorted(made) == sorted(attributes) else ""
 
@@ -151,8 +153,14 @@ def dropped(idle: Idle) -> Reason | None:
     return Reason(
         (shown(place, f"computes {what} with {idle.attribute}. Nothing uses {what}."),),
         place,
-        f"Use {what} below line {place.line}, or remove {idle.attribute}.",
+        f"Use {what} below line {place.line}, {OR}or remove {idle.attribute}{_without(idle, place)}.",
     )
+
+
+def _without(idle: Idle, place: Place) -> str:
+    """The edits by which a module is gone that one statement alone runs, with that statement."""
+    unmade = _unmade(idle.owner, [idle.attribute], [place])
+    return f"{unmade}{gone(place)}" if unmade and gone(place) else ""
 
 
 def _reads_of(idle: Idle) -> Iterator[tuple[Body, Place]]:
@@ -187,9 +195,39 @@ def _lost_result(failure: Failure, idle: Idle, place: Place) -> Reason | None:
                     shown(level.place, f"takes the result as {listed(unused)}, but {loss} is not computed from it."),
                 ),
                 level.place,
-                f"Use {listed(unused)} in {loss}, or remove {idle.path} from the model.",
+                f"Use {listed(unused)} in {loss}, {OR}or remove {idle.path} from the model"
+                f"{_not_returned(level, idle, place, unused)}.",
             )
     return None
+
+
+def _not_returned(level: Level, idle: Idle, place: Place, unused: Sequence[str]) -> str:
+    """The edits by which a module is gone whose result a model returns with others, and the one that calls the model
+    reads no more: `return a, b` becomes `return a`, and `a, b = model(x)` is `a = model(x)`."""
+    body, statement, call = level.body, level.statement, getattr(level.statement, "value", None)
+    forward, made = read_at(place)
+    own = dotted(made.targets[0]) if isinstance(made, ast.Assign) and len(made.targets) == 1 else None
+    every = [each for each in statements(forward.node) if isinstance(each, ast.Return)] if forward is not None else []
+    returned, name = only(every), only(unused)
+    given = returned.value if returned is not None else None
+    taken = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    if body is None or statement is None or forward is None or returned is None or own is None or name is None:
+        return ""
+    if not (isinstance(given, ast.Tuple) and isinstance(taken, ast.Tuple) and isinstance(call, ast.Call)):
+        return ""
+    results, targets = [dotted(each) for each in given.elts], [dotted(each) for each in taken.elts]
+    calls = [each for _, _, each in calls_of(body.file) if dotted(each.func) == dotted(call.func)]
+    read = {use.name for each in statements(body.node) for use in uses(each) if not use.binds}
+    kept = [each for each in statements(forward.node) if each not in (made, returned) and reads(each, own)]
+    if None in results or None in targets or len(calls) > 1 or name in read or kept or len(results) != len(targets):
+        return ""
+    k = results.index(own) if results.count(own) == 1 else -1
+    without = _without(idle, place)
+    if k < 0 or targets[k] != name or not without:
+        return ""
+    left = [", ".join(each for at, each in enumerate(names) if at != k and each) for names in (results, targets)]
+    changed = f"{left[1]} = {body.text(call)}"
+    return f"{without}{instead(forward, returned, f'return {left[0]}')}{instead(body, statement, changed)}"
 
 
 def _takes_result(level: Level, statement: ast.stmt) -> bool:

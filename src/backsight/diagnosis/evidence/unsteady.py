@@ -33,7 +33,8 @@ class Unsteady:
     """A statement whose effect changes from run to run, why, and what to do; `within`: the statement in the function
     that it has an effect on, where it is another; `counted`: the statement that may as well run outside, once; `kept`:
     what is written in its place, if that has to be computed inside; `also`: further statements of the kind, and
-    why; `filled`: the parameter that holds the container into which the run writes."""
+    why; `filled`: the parameter that holds the container into which the run writes; `read`: the expression at `place`
+    of which both runs get the same value as an argument."""
 
     place: Place
     why: str
@@ -43,14 +44,19 @@ class Unsteady:
     kept: str = ""
     also: tuple[tuple[Place, str], ...] = ()
     filled: str = ""
+    read: str = ""
 
 
-def unsteady(sections: Iterable[Section], around: Sequence[Body] = ()) -> Iterator[Unsteady]:
-    """Yield what may differ from run to run, the surest first; `around` are the functions that run it."""
+def unsteady(
+    sections: Iterable[Section], around: Sequence[Body] = (), meanwhile: Iterable[Unsteady] = ()
+) -> Iterator[Unsteady]:
+    """Yield what may differ from run to run, the surest first; `around` are the functions that run it, `meanwhile` is
+    what they are sure to change in between."""
     every = list(sections)
     yield from _draws(every)
     for section in every:
         yield from _advances(section)
+    yield from meanwhile
     for section in every:
         yield from _buffers(section, every)
         yield from _counts(section)
@@ -447,6 +453,7 @@ def _outside(section: Section, around: Sequence[Body]) -> Iterator[Unsteady]:
                     section.body.place(each),
                     f"reads {text}, which line {change.line} changes between the two runs.",
                     f"Pass {text} to checkpoint as an argument: both runs get the same arguments.",
+                    read=text,
                 )
 
 

@@ -13,7 +13,7 @@ from backsight.naming import search
 from backsight.naming.plain import class_name
 from backsight.source import Place
 from backsight.source.bindings import uses
-from backsight.source.body import dotted, expressions, is_stored
+from backsight.source.body import calls_in, dotted, expressions, is_stored
 from backsight.source.changes import changed_memory
 from backsight.story.changes import works_in_place
 from backsight.story.evaluated import value_of
@@ -101,6 +101,14 @@ def path_of(failure: Failure, tensor: torch.Tensor) -> str:
     (names,) = search([wanted], frames=failure.frames).names
     own = [name for name in names if ".param_groups[" not in name.path]
     return own[0].path if own else ""
+
+
+def receiver(found: Written) -> tuple[object, str]:
+    """The object whose attribute is called with the leaf, and that attribute: `self` and `act`, `self.act(self.w)`."""
+    text = found.level.body.text if found.level.body else ast.unparse
+    called = (dotted(each.func) for each in calls_in(found.statement) if found.text in map(text, each.args))
+    held, _, attribute = next(filter(None, called), "").rpartition(".")
+    return found.level.value(held), attribute
 
 
 def _part(level: Level, statement: ast.stmt | None, changed: ast.expr) -> tuple[str, str, object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterator
 
 import torch
@@ -18,9 +19,10 @@ from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Body, calls_of, statements_of
-from backsight.source.bindings import targets
+from backsight.source.bindings import bound, targets
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
-from backsight.source.edits import OR, on_line, on_line_with, put, remove, sentence, unwrap, wrap, write
+from backsight.source.edits import OR, on_line, on_line_with, put, put_at, remove, sentence, unwrap, wrap, write
+from backsight.source.freezing import freezings
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.cuts import CutOff, around, cuts, seen, unrecorded
@@ -31,6 +33,38 @@ from backsight.story.sections import function_called, run_by, section_of
 from backsight.story.trained import trained
 from backsight.tape import parameters_in
 from backsight.text import as_code
+
+
+@remedy(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
+def _of_frozen_parameter(found: Refusal, match: Match) -> Remedy | None:
+    """A hook, or retain_grad(), on a parameter that the program has frozen."""
+    receiver, body, statement = found.receiver, found.level.body, found.level.statement
+    tensor = value_of(found.level, receiver)
+    if not isinstance(tensor, torch.nn.Parameter) or receiver is None or body is None or statement is None:
+        return None
+    text, at, full = body.text(receiver), found.level.place, names_of(found.failure, [tensor])[0]
+    freezing = [each for file in user_files(found.failure) for each in freezings(file)]
+    words = set(full.split(".")[1:]) - {"weight", "bias"}
+    near = [each for each in freezing if words & set(re.findall(r"\w+", f"{each.loop or ''} {each.place.text}"))]
+    every = [each.place for each in near or freezing]
+    certainty = sure_if(len(every) == 1)
+    which = f"{text}, {full}," if full and full != text else text
+    does = f"sets requires_grad to False: {which} gets no gradient."
+    evidence = tuple(shown(each, does, certainty) for each in every[:2])
+    condition, names = f"if {text}.requires_grad:", bound(statement)
+    plain = not isinstance(statement, ast.Expr | ast.Assign) or any(each.isidentifier() for each in names)
+    asks = f"put line {at.line} under `{condition}`" if not plain else f"do so only where {text}.requires_grad is true"
+    asks += "" if plain else str(wrap(at, condition))
+    looped = any(isinstance(each, ast.For) and text in bound(each) for each in blocks_around(found.level))
+    why = " A frozen parameter gets no gradient that a hook could see or change."
+    if looped or plain:
+        return Remedy(f"{sentence(asks)}.{why}", evidence, None)
+    on = f"{text}.requires_grad_()"
+    return Remedy(
+        f"If it is to be trained, {put_at(on, 'above', at)}, and let an optimizer have it. {OR}Else {asks}.{why}",
+        evidence,
+        None,
+    )
 
 
 @remedy(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
