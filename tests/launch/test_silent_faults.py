@@ -34,6 +34,9 @@ NEED_COLUMNS = frozenset(
         "BS132 the advantage has its graph",
         "BS132 an advantage of values that were gathered",
         "BS132 differences of single steps, put together",
+        "BS173 a critic whose target has its graph",
+        "BS173 a Q-network without a target network, whose target is not detached",
+        "BS173 returns that begin with the value of the last state",
     }
 )
 """The faults that are told by an expression in their line."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from torch.utils import checkpoint
 
+from backsight.story.memory import storage_of
 from backsight.surface import code_of, take
 from backsight.tape import RAW
 
@@ -28,6 +29,20 @@ CHECKPOINT_FILE: str = checkpoint.__file__
 
 VMAP: CodeType | None = take("torch._functorch.vmap.vmap_impl", "functions under vmap", without=None, read=code_of)
 """What stands between the frames that call `torch.vmap` and those of the function that it maps."""
+
+_UNWRAPPED: Any = take("torch._C._functorch.get_unwrapped", "functions under vmap", without=None)
+
+
+def unwrapped(tensor: Any) -> Any:
+    """Return the tensor of all samples behind one that `vmap` has wrapped, once or more; None where none is known."""
+    try:
+        for _ in range(8):
+            if _UNWRAPPED is None or storage_of(tensor) is not None:
+                break
+            tensor = _UNWRAPPED(tensor)
+    except (RuntimeError, TypeError):
+        return None
+    return tensor if storage_of(tensor) is not None else None
 
 
 _HOOKS: Any = take("torch.Tensor._backward_hooks", "hooks that zero gradients", without=None)

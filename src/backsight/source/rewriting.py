@@ -22,11 +22,11 @@ def rewritten(body: Body, statement: ast.stmt, changes: Mapping[ast.expr, str]) 
     """
     changes = {node: new for node, new in changes.items() if not is_stored(node) or isinstance(parsed(new), _TARGETS)}
     if is_compound(statement):
-        text = _unparsed(without_blocks(statement), changes)
+        text = unparsed(without_blocks(statement), changes)
     elif statement.lineno == statement.end_lineno:
         text = _in_line(body.lines[statement.lineno - 1], statement, changes)
     else:
-        text = _unparsed(statement, changes)
+        text = unparsed(statement, changes)
     return text if len(text) <= _WIDEST else ""
 
 
@@ -90,7 +90,8 @@ def _in_line(line: str, statement: ast.stmt, changes: Mapping[ast.expr, str]) ->
     return b"".join(parts).decode("utf-8", "replace").strip()
 
 
-def _unparsed(statement: ast.stmt, changes: Mapping[ast.expr, str]) -> str:
+def unparsed(statement: ast.stmt, changes: Mapping[ast.expr, str]) -> str:
+    """Return a statement with its blocks, as Python writes it, with each of these expressions replaced."""
     try:
         memo = {id(node): ast.parse(new, mode="eval").body for node, new in changes.items()}
         return ast.unparse(copy.deepcopy(statement, memo))

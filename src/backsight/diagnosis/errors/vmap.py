@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from backsight.diagnosis._torch import VMAP
+from backsight.diagnosis._torch import VMAP, unwrapped
+from backsight.diagnosis.amending import block_of
 from backsight.diagnosis.errors.masked_write import masked_write
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.selected import as_tensor, selected, whole
@@ -19,11 +21,22 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place, assignments, only, statement_at
 from backsight.source.bindings import uses
-from backsight.source.body import blocks, callee, calls_in, dotted, expressions, functions, is_compound, statements
+from backsight.source.body import (
+    blocks,
+    callee,
+    calls_in,
+    dotted,
+    expressions,
+    functions,
+    given_to,
+    is_compound,
+    is_stored,
+    statements,
+)
 from backsight.source.definitions import values_of
-from backsight.source.edits import OR, Edit, on_line, put, write
+from backsight.source.edits import OR, Edit, lines_of, on_line, put, remove, write
 from backsight.source.imports import library
-from backsight.source.rewriting import rewritten, simple
+from backsight.source.rewriting import rewritten, simple, unparsed
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of, message_of
 from backsight.story.files import calls_in_files, user_files
@@ -356,19 +369,63 @@ def _checked_outside(mapped: Mapped) -> str:
     """
     level, statement, users = mapped.inner, mapped.statement, mapped.failure.users
     decided = [each for _, block in blocks(statement) for each in block] if isinstance(statement, ast.If) else []
-    if level is None or not (isinstance(statement, ast.Assert) or (decided and all(map(_reports, decided)))):
+    only_reports = decided and all(map(_reports, decided)) and not isinstance(decided[-1], ast.Assign)
+    if level is None or not (isinstance(statement, ast.Assert) or only_reports):
         return ""
     check = users[users.index(level) + 1] if level is not users[-1] else None
     alone = check is not None and check is not mapped.outer and isinstance(check.statement, ast.Expr)
     what = f": take line {check.line}, `{check.place.text}`, out of it" if check and alone else ""
     where = f"above line {mapped.outer.line}, " if mapped.outer else ""
-    return f"Check it outside the mapped function{what}, and check the whole batch {where}before it is mapped."
+    inside = check if check and alone else level
+    code = _outside(mapped, inside, inside.statement) if inside.statement and _is_of_all(mapped) else ""
+    if not code or mapped.outer is None:
+        return f"Check it outside the mapped function{what}, and check the whole batch {where}before it is mapped."
+    first, last = inside.statement.lineno, inside.statement.end_lineno or 0  # type: ignore[union-attr]  # as asked
+    lines = lines_of(inside.place.file, *range(first, last + 1))
+    what = what or f": take line{'s' * (last > first)} {first}{f' to {last}' if last > first else ''} out of it"
+    first_line, _, rest = code.partition("\n")
+    head = f"it, as `{first_line}`," if rest else f"`{code}`"
+    return (
+        f"Check it outside the mapped function{what}, and check the whole batch before it is mapped: put {head} above "
+        f"line {mapped.outer.line}{put(code, 'above', mapped.outer.place)}{remove(lines)}."
+    )
+
+
+def _is_of_all(mapped: Mapped) -> bool:
+    """Whether a branch asks whether any, or all, entries are of a kind: then it may ask this of all samples at once."""
+    test = _test(mapped.statement)
+    while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        test = test.operand
+    if isinstance(test, ast.Name) and mapped.inner is not None and mapped.body is not None:
+        test = only(values_of(mapped.body, test.id, mapped.inner.line))
+    given = given_to(test) if isinstance(test, ast.Call) else []
+    return isinstance(test, ast.Call) and callee(test)[1] in ("any", "all") and len(given) == 1 and not test.keywords
+
+
+def _outside(mapped: Mapped, inside: Level, statement: ast.stmt) -> str:
+    """A statement of the mapped function as it is written where that is mapped, of all samples; empty where one of its
+    names stands for something else there, or where it is all of its block."""
+    outer, body, changes = mapped.outer, inside.body, dict[ast.expr, str]()
+    if outer is None or body is None or len(block_of(body, statement)) < 2:
+        return ""
+    whole = {storage_of(held): name for name, held in outer.variables.items() if storage_of(held) is not None}
+    named = [each for each in ast.walk(statement) if isinstance(each, ast.Name) and not hasattr(builtins, each.id)]
+    own = {each.id for each in named if is_stored(each)}
+    for node in (each for each in named if each.id not in own):
+        held = inside.value(node.id)
+        name = whole.get(storage_of(unwrapped(held))) if _is_of_a_sample(held) else node.id
+        if name is None or held is None or not (_is_of_a_sample(held) or outer.value(name) is held):
+            return ""
+        changes[node] = name
+    return unparsed(statement, changes) if is_compound(statement) else rewritten(body, statement, changes)
 
 
 def _reports(statement: ast.stmt) -> bool:
     match statement:
         case ast.Expr(value=ast.Call(func=function)):
             return dotted(function) in ("print", "warnings.warn")
+        case ast.Assign(value=ast.Constant() | ast.JoinedStr()):  # what it says
+            return True
     return isinstance(statement, ast.Raise)
 
 
