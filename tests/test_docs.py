@@ -85,7 +85,7 @@ def _comparable(text: str) -> str:
     return " ".join(_FIGURES.sub("#", text).split()) if recorded else text
 
 
-NEED_COLUMNS = frozenset({"BS112", "BS117", "BS121", "BS130", "BS132", "diagnosis", "watch"})
+NEED_COLUMNS = frozenset({"BS112", "BS117", "BS121", "BS130", "BS132", "BS173", "diagnosis", "watch"})
 """The pages that quote an expression in a line."""
 
 

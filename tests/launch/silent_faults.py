@@ -24,6 +24,55 @@ def batch(n=16, inputs=4):
 """
 
 FAULTS = {
+    "BS173 a critic whose target has its graph": """
+critic = net(4, 1)
+optimizer = torch.optim.Adam(critic.parameters(), lr=0.002)
+GAMMA = 0.95
+for step in range(40):
+    x, after, reward = torch.randn(16, 4), torch.randn(16, 4), torch.randn(16)
+    done = (torch.rand(16) < 0.1).float()
+    value, next_value = critic(x).squeeze(-1), critic(after).squeeze(-1)
+    target = reward + GAMMA * next_value * (1 - done)
+    error = target - value  #!
+    loss = error.pow(2).mean()
+    $update
+""",
+    "BS173 a Q-network without a target network, whose target is not detached": """
+class Agent:
+    def __init__(self):
+        self.q, self.gamma = net(4, 3), 0.99
+        self.optimizer = torch.optim.Adam(self.q.parameters(), lr=0.001)
+
+    def learn(self, states, actions, rewards, following, done):
+        chosen = self.q(states).gather(1, actions[:, None]).squeeze(1)
+        best = self.q(following).max(1)[0]
+        best[done] = 0.0
+        loss = F.smooth_l1_loss(chosen, rewards + self.gamma * best)  #!
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+agent = Agent()
+for step in range(40):
+    agent.learn(
+        torch.randn(16, 4), torch.randint(3, (16,)), torch.randn(16), torch.randn(16, 4), torch.rand(16) < 0.1
+    )
+""",
+    "BS173 returns that begin with the value of the last state": """
+actor, critic = net(4, 2), net(4, 1)
+optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=0.002)
+gamma = 0.9
+for step in range(20):
+    x, rewards = torch.randn(6, 4), torch.randn(5)
+    values, policy = critic(x).squeeze(-1), torch.distributions.Categorical(logits=actor(x[:5]))
+    action, R, returns = policy.sample(), values[5], []
+    for r in reversed(rewards.unbind()):
+        R = r + gamma * R
+        returns.insert(0, R)
+    advantage = torch.stack(returns) - values[:5]  #!
+    loss = -(policy.log_prob(action) * advantage.detach()).mean() + advantage.pow(2).mean()
+    $update
+""",
     "BS101 a second network that starts as the first, and is in no optimizer": """
 first, second = net(), net()
 second.load_state_dict(first.state_dict())

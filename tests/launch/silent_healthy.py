@@ -1,6 +1,102 @@
 """Trainings in order, each the neighbour of one that is not: nothing may be said of them. `HEAD` stands before each."""
 
 HEALTHY = {
+    "a critic whose target is computed without gradients": """
+critic, gamma = net(4, 1), 0.95
+optimizer = torch.optim.Adam(critic.parameters(), lr=0.002)
+for step in range(12):
+    x, after, reward = torch.randn(16, 4), torch.randn(16, 4), torch.randn(16)
+    with torch.no_grad():
+        target = reward + gamma * critic(after).squeeze(-1)
+    loss = (target - critic(x).squeeze(-1)).pow(2).mean()
+    $update
+""",
+    "a Q-network with a target network and a value that is detached": """
+import copy
+
+q = net(4, 3)
+target_q = copy.deepcopy(q).requires_grad_(False)
+optimizer, gamma = torch.optim.Adam(q.parameters(), lr=0.001), 0.99
+for step in range(12):
+    x, after, reward, action = torch.randn(16, 4), torch.randn(16, 4), torch.randn(16), torch.randint(3, (16, 1))
+    best = q(after).argmax(1, keepdim=True)
+    target = reward + gamma * target_q(after).gather(1, best).squeeze(1)
+    loss = F.smooth_l1_loss(q(x).gather(1, action).squeeze(1), target)
+    $update
+    if step % 4 == 3:
+        target_q.load_state_dict(q.state_dict())
+""",
+    "a damped oscillator that is forced, as a residual": """
+u = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer, gamma = torch.optim.Adam(u.parameters(), lr=0.001), 0.3
+for step in range(12):
+    t = torch.rand(32, 1, requires_grad=True)
+    x = u(t)
+    (dx,) = torch.autograd.grad(x.sum(), t, create_graph=True)
+    (ddx,) = torch.autograd.grad(dx.sum(), t, create_graph=True)
+    rhs = torch.cos(3 * t.detach()) + gamma * dx
+    loss = (ddx - rhs).pow(2).mean()
+    $update
+""",
+    "growth with a source, as a residual of first order": """
+u = nn.Sequential(nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 1))
+optimizer, gamma = torch.optim.Adam(u.parameters(), lr=0.001), 0.3
+for step in range(12):
+    t = torch.rand(32, 1, requires_grad=True)
+    x = u(t)
+    (dx,) = torch.autograd.grad(x.sum(), t, create_graph=True)
+    loss = F.mse_loss(dx, 1.0 + gamma * x) + u(torch.zeros(1, 1)).pow(2).mean()
+    $update
+""",
+    "a Bellman residual that is minimized on purpose": """
+critic, gamma = net(4, 1), 0.95
+optimizer = torch.optim.Adam(critic.parameters(), lr=0.002)
+
+def residual_gradient(x, after, reward):
+    return (reward + gamma * critic(after).squeeze(-1) - critic(x).squeeze(-1)).pow(2).mean()
+
+for step in range(12):
+    loss = residual_gradient(torch.randn(16, 4), torch.randn(16, 4), torch.randn(16))
+    $update
+""",
+    "rewards that are learned with the values, without a reward of the environment": """
+q, gamma = net(4, 3), 0.99
+optimizer = torch.optim.Adam(q.parameters(), lr=0.001)
+for step in range(12):
+    x, after, action = torch.randn(16, 4), torch.randn(16, 4), torch.randint(3, (16, 1))
+    reward = q(x).gather(1, action).squeeze(1) - gamma * q(after).logsumexp(1)
+    loss = -reward.mean() + 0.25 * reward.pow(2).mean()
+    $update
+""",
+    "two heads of a network, one of which follows the other scaled and shifted": """
+body, first, second = net(4, 8), nn.Linear(8, 1), nn.Linear(8, 1)
+optimizer = torch.optim.Adam([*body.parameters(), *first.parameters(), *second.parameters()], lr=0.002)
+gamma, beta = 0.9, torch.tensor(0.1)
+for step in range(12):
+    x, y = batch()
+    h = body(x)
+    loss = F.mse_loss(first(h), y) + F.mse_loss(second(h), beta + gamma * first(h))
+    $update
+""",
+    "predicted rewards that are discounted and compared with what came": """
+model, gamma = net(4, 1), 0.9
+optimizer = torch.optim.Adam(model.parameters(), lr=0.002)
+for step in range(12):
+    rewards, total = model(torch.randn(5, 4)).squeeze(-1), 0.0
+    for r in reversed(rewards.unbind()):
+        total = r + gamma * total
+    loss = (total - torch.randn(())).pow(2)
+    $update
+""",
+    "values of two moments whose distance decays, with a step of noise": """
+model, gamma = net(4, 2), 0.9
+optimizer = torch.optim.Adam(model.parameters(), lr=0.002)
+for step in range(12):
+    x = torch.randn(16, 4)
+    z, after = model(x), model(x + 0.1)
+    loss = F.mse_loss(after, gamma * z) + (z.std(0) - 1).pow(2).mean()
+    $update
+""",
     "an estimate of its own that a denoiser is given in half of its steps": """
 class Denoiser(nn.Module):
     def __init__(self):

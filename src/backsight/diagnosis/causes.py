@@ -23,7 +23,7 @@ class Fact:
 
     reasons: frozenset[str]
     states: frozenset[str] = frozenset()
-    where: Literal["anywhere", "somewhere", "same place", "shown", "named", "before", "dated"] = "anywhere"
+    where: Literal["anywhere", "somewhere", "same place", "shown", "named", "before", "dated", "moved"] = "anywhere"
     notes: bool = False
 
     def is_explained(self, found: Iterable[Finding]) -> bool:
@@ -53,6 +53,7 @@ class Fact:
             "named": _is_named(stated.title.partition(" ")[0], reason),
             "before": (reason.since or 0) <= (stated.since or 0),
             "dated": reason.since is not None and reason.since <= (stated.since or sys.maxsize),
+            "moved": (stated.since or 0) > 1,
         }[self.where]
 
 
@@ -92,6 +93,8 @@ FACTS = (
     Fact(_codes(140), states=_codes(140), where="same place"),
     # Statistics are not updated, or there are none: what saturates then, the right mode mends.
     Fact(_codes(116), states=_codes(131), where="before"),
+    # Steps that are too large, as nothing clips them, leave units saturated.
+    Fact(_codes(124), states=_codes(131), where="moved"),
     # A quotient is always 0, and so is the gradient of what multiplies it.
     Fact(_codes(158), states=_codes(141), where="shown"),
     # A parameter does not move.

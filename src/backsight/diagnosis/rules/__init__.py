@@ -8,6 +8,7 @@ A rule is a function from a `Scene` to findings:
 
 from backsight.diagnosis.rules import (  # noqa: F401  # each enters itself
     accumulated,
+    bootstrapped,
     broadcast,
     constant_ratio,
     cut_off,
