@@ -422,11 +422,6 @@ def removed(*places: Place) -> str:
     return "".join(_removal(*places))
 
 
-def without(*places: Place) -> str:
-    """The edits with which statements go."""
-    return _removal(*places)[1]
-
-
 def _removal(*places: Place) -> tuple[str, str]:
     found = [read_at(each) for each in places]
     going, gone, left = [statement for _, statement in found], dict[str, None](), dict[str, None]()
