@@ -30,7 +30,7 @@ CHECKPOINT_FILE: str = checkpoint.__file__
 VMAP: CodeType | None = take("torch._functorch.vmap.vmap_impl", "functions under vmap", without=None, read=code_of)
 """What stands between the frames that call `torch.vmap` and those of the function that it maps."""
 
-_UNWRAPPED: Any = take("torch._C._functorch.get_unwrapped", "checks that move out of vmap", without=None)
+_UNWRAPPED: Any = take("torch._C._functorch.get_unwrapped", "functions under vmap", without=None)
 
 
 def unwrapped(tensor: Any) -> Any:

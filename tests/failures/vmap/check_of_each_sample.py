@@ -1,7 +1,7 @@
 # code: BS226
 # variable: broken
 # cause: if broken:
-# fix: take line 19, `checked("state", state)`, out of it, and check the whole batch above line 24
+# fix: put `checked("state", states)` above line 24
 import torch
 from torch import nn
 from torch.func import functional_call, grad, vmap
