@@ -21,7 +21,7 @@ from backsight.source import Place, backward_calls, read_at
 from backsight.source.bindings import Use, arms_of, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, is_constant, keyword, statements
 from backsight.source.calls import backward_roots
-from backsight.source.edits import OR, on_line_with, put, write
+from backsight.source.edits import OR, on_line, on_line_with, put, sentence, write
 from backsight.story.failure import Failure
 from backsight.story.memory import is_module, needs_gradient, shape_of
 from backsight.story.modes import nearest_at
@@ -103,7 +103,7 @@ def _afterwards(read: Read) -> str:
     """The update that reads the gradient, where it gives the same name to a new result."""
     body, statement = read.level.body, read.level.statement
     new = updated_by_hand(body, read.text, statement) if body and statement else None
-    return f" On line {read.place.line}, write `{new}`{write(read.place, new)}." if new else ""
+    return f" {sentence(on_line(read.place, new))}." if new else ""
 
 
 def below(origin: Made | None, method: str) -> str:
@@ -134,7 +134,7 @@ def _asks(statement: ast.stmt, name: str) -> bool:
 def _written(read: Read, origin: Made) -> str:
     """What makes the leaf, on its line, with the updates of other leaves below: the errors that would come next."""
     new = origin.rewritten or ""
-    first = f"on line {origin.place.line}, write `{new}`{write(origin.place, new)}"
+    first = on_line(origin.place, new)
     again = _alike(read) if origin.place.position == read.place.position else {}
     return " and ".join([first, *(f"on line {at.line}, `{new}`{write(at, new)}" for at, new in again.items())])
 
@@ -142,7 +142,7 @@ def _written(read: Read, origin: Made) -> str:
 def _alike(read: Read) -> dict[Place, str]:
     """The statements below that do the same with other leaves, and what to write there."""
     body, found = read.level.body, dict[Place, str]()
-    for each in statements(body.node) if body else ():
+    for each in statements(body):
         target = dotted(each.targets[0]) if isinstance(each, ast.Assign) else None
         is_leaf = each.lineno > read.place.line and bool(target) and needs_gradient(read.level.value(target or ""))
         new = updated_by_hand(body, target, each) if is_leaf and body and target else None
