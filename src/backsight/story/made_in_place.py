@@ -158,10 +158,10 @@ def _is_linked(made: Made, body: Body, _: ast.stmt, value: ast.expr) -> bool:
 def _is_placed(made: Made, owner: object, attribute: str) -> bool:
     """Whether a call stands in a sequence where the module has its place, among modules of the same classes."""
     children = [*registered(owner, "_modules").values()] if isinstance(owner, torch.nn.Sequential) else []
-    if not attribute.isdecimal():
+    if not children or not attribute.isdecimal():
         return False
     for call in calls_in(made.statement):
-        if len(call.args) == len(children) and call.args[int(attribute)] is made.call:
+        if children and len(call.args) == len(children) and call.args[int(attribute)] is made.call:
             kinds = (_kind(each) if isinstance(each, ast.Call) else "" for each in call.args)
             return all(not kind or kind == class_name(type(child)) for kind, child in zip(kinds, children, strict=True))
     return False

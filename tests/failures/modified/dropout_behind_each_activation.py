@@ -1,6 +1,6 @@
 # code: BS202
 # variable: critic.layers.5
-# cause: return self.layers(x)
+# line: 35
 # fix: The same applies to critic.layers[2]
 import torch
 from torch import nn
