@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 import torch
 
@@ -60,7 +61,7 @@ def input_without_grad(failure: Failure) -> Finding:
         evidence,
         f"Call {first}.requires_grad_() {_where(found, outer, call)}; the forward pass must come after that.",
         source=cut.place if cut else (found and (found.assigned or found.given or outer)) or failure.source,
-        exact=bool(bare),
+        exact=bool(bare) and (block is None or block.seen),
     )
 
 
@@ -100,13 +101,16 @@ def _cut(found: Handed | None, name: str) -> Cut | None:
 def _unrecorded(block: CutOff, found: Handed, outer: Place | None) -> Iterator[Fact]:
     """The block in which it was computed, what would have computed it anew below, and the variable that got it."""
     name, section = found.name, block.section
-    yield shown(block.cut.place, "disables gradients for what is computed inside.", None if block.seen else "read")
+    certainty: Literal["read"] | None = None if block.seen else "read"
+    yield shown(block.cut.place, "disables gradients for what is computed inside.", certainty)
     inside = {each for statement in unrecorded(section, block.cut) for each in bound(statement)}
     last = getattr(block.statement, "end_lineno", 0) or 0
     for spot in spots(section.body.node):
         anew = [arm for arm, label in spot.arms if isinstance(arm, ast.If) and label == "body" and arm.lineno > last]
         if last and anew and inside & bound(spot.node):
-            yield shown(section.body.place(anew[-1]), f"did not hold, so line {spot.node.lineno} has not run.", "read")
+            yield shown(
+                section.body.place(anew[-1]), f"did not hold, so line {spot.node.lineno} has not run.", certainty
+            )
             break
     if (assigned := found.assigned or outer) is not None:
         yield shown(assigned, f"assigns the result to {name}.")
