@@ -26,7 +26,7 @@ test: setup
 # function at every turn, an extension in C++, and all of that of which `make test` takes a sample: PyTorch's operators,
 # ways by ways, and what hypothesis makes up. And every program that `make test` forks is a process of its own.
 test-all: setup
-	FORKS=0 EXAMPLES=all $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "long or not long"
+	FORKS=0 TESTS=all $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m "long or not long"
 
 # What is said of each failing script in tests/failures: shows what has changed, and accepts it. NAMES="no_grad" for some.
 accept: setup

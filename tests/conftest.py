@@ -13,6 +13,7 @@ from pathlib import Path
 import aside
 import hypothesis
 import pytest
+from sharded import left_out
 from shared_pages import Pages, complaining
 
 from backsight.tables import doctor
@@ -50,6 +51,13 @@ def skip_where_it_is_lost(item):
         lacking = [feature for feature in marker.args or lost() if feature in lost()]
         if lacking:
             pytest.skip(f"PyTorch {version('torch')} lacks {', '.join(lacking)}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config, items):
+    out = {*left_out(config, items)}
+    config.hook.pytest_deselected(items=[*out])
+    items[:] = [each for each in items if each not in out]
 
 
 of_tests, libraries = aside.OfTests(), aside.Libraries()

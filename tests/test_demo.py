@@ -154,6 +154,7 @@ def shown_in(kind: str, monkeypatch: pytest.MonkeyPatch) -> int:
     return demo.show(open_browser=False)
 
 
+@pytest.mark.slow
 def test_the_demo_shows_its_acts_with_nothing_but_what_backsight_itself_needs(monkeypatch, tmp_path, capfd):
     """`make package` shows it in an environment that has nothing else."""
     monkeypatch.setattr(demo.tempfile, "tempdir", str(tmp_path))
@@ -164,6 +165,7 @@ def test_the_demo_shows_its_acts_with_nothing_but_what_backsight_itself_needs(mo
     assert said.count("test accuracy") == 2 and "conv1" in said
 
 
+@pytest.mark.slow
 def test_a_backsight_that_cannot_watch_fails_the_demo(monkeypatch, capfd):
     """What takes the watch away must not look like a script in which nothing was found."""
     assert shown_in(UNWATCHING, monkeypatch) == 1

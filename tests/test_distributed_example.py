@@ -89,6 +89,7 @@ def rows(run, **asked):
     return [dict(zip(held, values, strict=True)) for values in zip(*held.values(), strict=True)]
 
 
+@pytest.mark.slow
 def test_each_of_the_ways_ends_with_one_run_of_four_ranks(made, fsdp, ddp):
     assert "recorded: backsight runs show runs/fsdp" in made.sharded.stdout, made.sharded.stderr
     assert made.again.returncode == 0 and "recorded: backsight runs show runs/ddp-2" in made.again.stdout
@@ -188,6 +189,7 @@ def questions():
     return re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_questions_of_the_page_are_answered_over_all_runs(exports, fsdp, monkeypatch):
     duckdb = pytest.importorskip("duckdb")
     monkeypatch.chdir(exports)
@@ -205,6 +207,7 @@ def test_the_questions_of_the_page_are_answered_over_all_runs(exports, fsdp, mon
     assert {run for run, *_ in ended} <= {"killed"}
 
 
+@pytest.mark.slow
 def test_the_command_exports_rank_by_rank(made, exports):
     command = [sys.executable, "-m", "backsight", "runs", "export", "runs/fsdp", "again.parquet", "--by-rank"]
     subprocess.run(command, cwd=made.folder, check=True, capture_output=True, timeout=60)

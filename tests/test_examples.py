@@ -154,6 +154,7 @@ def test_digits_is_an_ordinary_script():
     assert "backsight" not in (EXAMPLES / "digits.py").read_text()
 
 
+@pytest.mark.slow
 def test_the_study_of_release_finds_that_only_the_late_bound_hook_differs():
     result = run(EXAMPLES / "release_study.py", "--small")
 
@@ -179,6 +180,7 @@ def test_backward_at_a_linear_layer_is_three_products():
     ]
 
 
+@pytest.mark.slow
 def test_a_backward_by_hand_is_proven_and_learns_to_read_digits():
     result = run(EXAMPLES / "manual_backprop.py")
 

@@ -61,6 +61,7 @@ def addresses(site: Path) -> Iterator[tuple[str, str]]:
         yield from ((sheet.name, address) for address in found)
 
 
+@pytest.mark.slow
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     asked = list(addresses(site))
     assert len(asked) > 100

@@ -109,6 +109,7 @@ def test_the_node_of_a_leaf_has_no_leaves_below_it() -> None:
     assert find_leaves(accumulate) == ([], [])
 
 
+@pytest.mark.slow
 def test_deep_paths_can_be_dropped_in_any_order() -> None:
     program = """
 import torch

@@ -146,6 +146,7 @@ def test_the_source_of_equal_graphs_is_equal():
     assert make_dot(*perceptron()).source == make_dot(*perceptron()).source
 
 
+@pytest.mark.slow
 def test_a_graph_far_deeper_than_pythons_stack_is_drawn():
     x = torch.ones(1, requires_grad=True)
     y = x

@@ -243,6 +243,7 @@ with ThreadPoolExecutor(4) as pool:
 """
 
 
+@pytest.mark.slow
 def test_many_threads_that_audit_and_train_at_one_line() -> None:
     # A gradient read while another thread's backward replaces it would crash the process.
     done = fresh.run([sys.executable, "-c", THREADS], timeout=300)

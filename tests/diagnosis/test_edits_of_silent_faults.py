@@ -10,7 +10,6 @@ from typing import Any
 
 import fresh
 import pytest
-from sharded import one_in
 
 from backsight.source.edits import Alternative, edited, from_data
 
@@ -37,7 +36,8 @@ def alternatives(finding: dict[str, Any]) -> list[Alternative]:
     return [tuple(map(from_data, edits)) for edits in finding["edits"]]
 
 
-@pytest.mark.parametrize("name", one_in(16, PROGRAMS))
+@pytest.mark.one_in(16)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_a_fault_is_not_found_again_in_a_program_with_the_edits_of_its_fix(tmp_path: Path, name: str) -> None:
     told = findings(tmp_path, PROGRAMS[name])
     assert [each["code"] for each in told] == re.findall(r"BS\d+", name)

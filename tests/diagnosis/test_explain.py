@@ -185,7 +185,7 @@ class TestExplaining:
         def broken(error):
             raise ZeroDivisionError
 
-        monkeypatch.setattr(sys.modules["backsight.diagnosis.explain"], "explained_error", broken)
+        monkeypatch.setattr(sys.modules["backsight.diagnosis.explanations"], "explained_error", broken)
         with pytest.raises(RuntimeError, match="only for scalar outputs") as raised, bs.explaining():
             vector_backward()
         assert "backsight could not explain this error: ZeroDivisionError in broken:" in raised.value.__notes__[0]

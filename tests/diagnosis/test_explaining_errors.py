@@ -158,7 +158,7 @@ class TestTheErrorComesOutIntact:
         def broken(error):
             raise RecursionError("ours")
 
-        monkeypatch.setattr(sys.modules["backsight.diagnosis.explain"], "explained_error", broken)
+        monkeypatch.setattr(sys.modules["backsight.diagnosis.explanations"], "explained_error", broken)
         with pytest.raises(RuntimeError, match="only for scalar outputs") as raised, bs.explaining():
             fails()
         assert notes(raised.value) == [
@@ -166,7 +166,7 @@ class TestTheErrorComesOutIntact:
         ]
 
     def test_and_when_nothing_can_be_said_of_that_either(self, monkeypatch):
-        monkeypatch.setattr(sys.modules["backsight.diagnosis.explain"], "explained_error", None)
+        monkeypatch.setattr(sys.modules["backsight.diagnosis.explanations"], "explained_error", None)
         monkeypatch.setattr(sys, "stderr", None)
         error = Stubborn("grad can be implicitly created only for scalar outputs")
         with pytest.raises(Stubborn) as raised, bs.explaining():

@@ -11,7 +11,6 @@ import healthy_methods
 import healthy_nets
 import pytest
 import torch
-from sharded import one_in
 
 import backsight as bs
 from backsight.diagnosis.births import told
@@ -35,7 +34,7 @@ def programs() -> list[Any]:
 
 
 PROGRAMS = programs()
-"""`make test` runs each, and audits every other one by hand and the rest under a watch."""
+"""`make test` audits some by hand, others under a watch, and runs others."""
 
 
 def each(programs: list[Any]) -> pytest.MarkDecorator:
@@ -61,14 +60,16 @@ class Audits:
         self.count += 1
 
 
-@each(one_in(2, PROGRAMS))
+@pytest.mark.one_in(4)
+@each(PROGRAMS)
 def test_an_audit_of_every_step_finds_nothing(program: Program) -> None:
     check = Audits()
     program(check)
     assert check.count >= 3
 
 
-@each(one_in(2, PROGRAMS, first=1))
+@pytest.mark.one_in(4, first=1)
+@each(PROGRAMS)
 def test_under_a_watch_an_audit_finds_nothing_and_no_birth_is_to_blame_for_anything(program: Program) -> None:
     check = Audits()
     with bs.watch(nonfinite=True) as watch:
@@ -77,6 +78,7 @@ def test_under_a_watch_an_audit_finds_nothing_and_no_birth_is_to_blame_for_anyth
     assert told(watch.nonfinite, watch.lost) is None
 
 
+@pytest.mark.one_in(4, first=2)
 @each(PROGRAMS)
 def test_running_it_finds_nothing(program: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("backsight.audit", lambda *roots, **options: bs.Report(()))

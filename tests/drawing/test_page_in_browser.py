@@ -187,6 +187,7 @@ def test_everything_open_stays_within_what_can_be_laid_out(visit):
     assert 60 < len(page.evaluate(NAMES)) <= 500
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_operations_open_in_a_page(visit):
     page = visit(chain(100_000).to_html())
     assert len(page.evaluate(NAMES)) < 10

@@ -75,6 +75,7 @@ def test_a_leaf_lights_its_pill_in_whatever_copy_it_is_used():
     assert all(lit(graph, node, max_boxes=1) == ["model.h.0…3 × 4"] for node in leaves)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_nodes_are_spelled_in_a_few_characters():
     assert len(chain(100_000).to_svg()) < 10_000
 

@@ -70,6 +70,7 @@ def test_an_unrolled_loop_of_modules_without_a_name_of_its_own_is_found():
     assert 48 <= max(b.times for b in picture.boxes) <= 50
 
 
+@pytest.mark.slow
 def test_a_chain_of_a_hundred_thousand_folds_to_a_handful_of_boxes():
     picture = scene(chain(100_000))
     assert len(picture.boxes) <= 6

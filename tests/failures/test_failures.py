@@ -11,7 +11,6 @@ from accept import accepted, accepted_form, difference, others_of, text_of
 from columns import COLUMNS
 from running import Told, told
 from scripts import ROOT, Script, examples, scripts
-from sharded import one_in
 
 from backsight.findings.evidence import evidence_of
 
@@ -118,13 +117,10 @@ def script(request: pytest.FixtureRequest) -> Script:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Have `make test` try one script in two watched and the others after the fact; `make accept` tries all both ways.
-
-    No decorator is given them: its list would stay in this module, in sight of each search for names.
-    """
+    """Give the tests their scripts. No decorator does: its list would stay in this module, in sight of each search for
+    names."""
     if "script" in metafunc.fixturenames:
-        watched = metafunc.function is test_under_an_exact_watch_the_cause_is_found
-        metafunc.parametrize("script", one_in(2, NAMES, first=0 if watched else 1), indirect=True)
+        metafunc.parametrize("script", NAMES, indirect=True)
 
 
 PINNED = torch.__version__.startswith("2.13.") and COLUMNS
@@ -149,6 +145,7 @@ def skip_without_columns(script: Script, found: Told) -> None:
         pytest.skip("Python 3.10 knows the line of an instruction, and not where in it")
 
 
+@pytest.mark.one_in(4)
 def test_under_an_exact_watch_the_cause_is_found(script: Script) -> None:
     found = told_of(script, watched=True)
     skip_without_columns(script, found)
@@ -157,6 +154,7 @@ def test_under_an_exact_watch_the_cause_is_found(script: Script) -> None:
     assert found.finding.exact is ("unsure" not in script.head), str(found.finding)
 
 
+@pytest.mark.one_in(4, first=2)
 def test_after_the_fact_it_is_found_too_unless_it_is_known_to_be_missed(script: Script) -> None:
     found = told_of(script, watched=False)
     if found.missing:

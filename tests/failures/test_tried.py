@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from running import told
 from scripts import ROOT, Script, scripts
-from sharded import one_in
 from tried import tries
 
 from backsight import Finding
@@ -30,7 +29,8 @@ SECOND_FAULTS = {
 """The programs in which a fix is right, and what the program does besides makes it fail; each with what that is."""
 
 
-@pytest.mark.parametrize("name", one_in(16, [script.name for script in scripts()]))
+@pytest.mark.one_in(16)
+@pytest.mark.parametrize("name", [script.name for script in scripts()])
 def test_the_program_runs_and_trains_once_it_is_as_the_fix_says(name: str) -> None:
     script = Script(ROOT / f"{name}.py")
     every = [told(script, watched).finding for watched in (False, True)]

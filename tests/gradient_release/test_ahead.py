@@ -294,6 +294,7 @@ def test_reading_weights_between_backward_and_step_warns_once_and_names_the_line
 
 
 @pytest.mark.parametrize("bucket", [0, None])
+@pytest.mark.slow
 def test_a_compiled_model_is_evaluated_between_backward_and_step_with_a_warning(bucket):
     torch._dynamo.reset()
     model, optimizer, _ = pair(bucket)

@@ -53,6 +53,7 @@ os._exit(0)  # at the interpreter's end a thread of gloo may still free a tensor
 
 
 @pytest.mark.skipif(not torch.distributed.is_available(), reason="a build of PyTorch without torch.distributed")
+@pytest.mark.slow
 def test_two_ranks_with_sharded_parameters_come_to_the_same_bits(tmp_path):
     commands = ([sys.executable, "-c", PROGRAM, str(tmp_path / "store"), str(rank)] for rank in range(2))
     ranks = fresh.run_together(*commands)

@@ -282,6 +282,7 @@ class TestInJupyter:
         client.execute(env=environment())
         return [cell.outputs for cell in book.cells]
 
+    @pytest.mark.slow
     def test_the_error_comes_first_and_the_explanation_below_it(self, outputs):
         assert [each["output_type"] for each in outputs[3]] == ["error", "display_data"]
         assert outputs[3][0]["ename"] == "RuntimeError"

@@ -354,6 +354,7 @@ class TestReports:
             ["E * RuntimeError: Trying to*", "backsight could not explain this error: ValueError"]
         )
 
+    @pytest.mark.slow
     def test_with_xdist_the_workers_explain(self, run):
         pytest.importorskip("xdist")
         done = run(FAILING, "-n", "1")

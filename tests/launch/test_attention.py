@@ -232,6 +232,7 @@ IN_A_THREAD = "import threading; t = threading.Thread(target=__import__, args=('
 
 @pytest.mark.parametrize("where", ["main", "thread"])
 @pytest.mark.process
+@pytest.mark.slow
 def test_a_program_that_imports_torch_in_a_thread_is_watched_where_it_trains(bench, where):
     source = LATE.replace("250", "3").replace("for step", "def train():\n  for step").replace("\n    ", "\n      ")
     start = "train()" if where == "main" else "u = threading.Thread(target=train, name='u'); u.start(); u.join()"

@@ -12,6 +12,7 @@ from surroundings import HERE, environment
 @pytest.mark.parametrize(
     ("near", "far"), [pytest.param(90, 1600, id="some"), pytest.param(1, 3, id="many", marks=pytest.mark.long)]
 )
+@pytest.mark.slow
 def test_no_fault_of_ours_is_one_of_the_training(kind, near, far):
     command = [sys.executable, str(HERE / "faulty.py"), kind, str(near), str(far)]
     ended = subprocess.run(command, capture_output=True, text=True, env=environment({}), cwd=HERE)

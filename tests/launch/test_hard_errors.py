@@ -80,6 +80,7 @@ torch.ones(3, requires_grad=True).exp().backward()
     assert ended.status == 1 and "error BS212  " in ended.err and "  train.py:4  " in ended.err
 
 
+@pytest.mark.slow
 def test_one_in_a_compiled_model(bench):
     source = """
 import torch
@@ -170,6 +171,7 @@ deeper(torch.ones(2, requires_grad=True))
 """
         assert "error BS203  " in observed(bench, source)
 
+    @pytest.mark.slow
     def test_a_deep_graph_does_not_end_the_process(self, bench):
         source = """
 import torch

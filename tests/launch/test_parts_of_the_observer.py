@@ -66,6 +66,7 @@ def test_a_part_that_cannot_be_started_is_told_once_and_the_error_is_explained(b
 
 @pytest.mark.process  # what PyTorch has is looked for as backsight is imported
 @pytest.mark.needs()
+@pytest.mark.slow
 def test_what_this_pytorch_lacks_is_said_in_one_line_and_not_when_quiet(bench):
     script = bench.write("train.py", FAILS)
     lacking = bench.write(

@@ -213,6 +213,7 @@ def test_of_losses_that_are_made_anew_in_every_step_the_name_is_looked_for_only_
     assert 0 < int(ended.out.split()[-1]) <= 4
 
 
+@pytest.mark.slow
 def test_a_compiled_model_is_recorded_without_a_warning(bench):
     source = LOOP.replace("for step", "compiled = torch.compile(model, backend='aot_eager')\nfor step")
     ended = recorded(bench, source.replace("criterion(model", "criterion(compiled"), flags=("-W", "error:Using"))
@@ -774,6 +775,7 @@ for _ in range(3):
     assert ended.err.splitlines()[1:] == ["backsight: 3 steps recorded: backsight runs show run"]
 
 
+@pytest.mark.slow
 def test_a_solver_that_calls_a_module_often_is_recorded_without_advice(bench):
     ended = recorded(bench, SOLVER.replace("range(20)", "range(600)"))
     assert ended.err.splitlines()[1:] == ["backsight: 5 steps recorded: backsight runs show run"]
@@ -904,6 +906,7 @@ print(sorted(ended))
 
 
 @pytest.mark.parametrize("every", [1, 2, None])
+@pytest.mark.slow
 def test_threads_that_each_train_a_model_go_on_and_are_recorded(bench, every):
     ended = recorded(bench.to_the_end, THREADS, every=every)
     assert ended.status == 0 and ended.out == "[0, 1, 2, 3]\n" and "Error" not in ended.err, ended.err

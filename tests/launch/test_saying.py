@@ -166,6 +166,7 @@ class TestRanks:
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_torchrun_starts_it_on_every_rank(train):
     """As the README has it; PyTorch puts the same prefix before the lines of its traceback."""
     train.write(

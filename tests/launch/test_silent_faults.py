@@ -6,7 +6,6 @@ import pytest
 import silent_faults
 import silent_healthy
 from columns import needs_columns
-from sharded import one_in, some
 from silent_faults import HEAD
 from silent_pieces import written
 
@@ -264,10 +263,11 @@ def told_first(faults):
     return sorted((each for each in faults if each not in NEED_COLUMNS), key=lambda each: each not in fixed)
 
 
+@pytest.mark.one_in(12, kind=code_of)
 @pytest.mark.parametrize(
     "name",
     [
-        *some(told_first(FAULTS), code_of, of_each=1),
+        *told_first(FAULTS),
         *(pytest.param(each, marks=needs_columns) for each in sorted(NEED_COLUMNS)),
     ],
 )
@@ -278,7 +278,8 @@ def test_a_silent_fault_is_told_once_with_its_line(bench, name):
     assert f"train.py:{line}" in err
 
 
-@pytest.mark.parametrize("name", one_in(6, HEALTHY))
+@pytest.mark.one_in(10)
+@pytest.mark.parametrize("name", HEALTHY)
 def test_nothing_is_said_of_a_training_that_is_in_order(bench, name):
     assert "nothing found" in said(bench, HEALTHY[name])
 

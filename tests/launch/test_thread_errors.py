@@ -75,6 +75,7 @@ class TestThreads:
 
     @pytest.mark.process
     @pytest.mark.parametrize("times", [2, pytest.param(12, marks=pytest.mark.long)])
+    @pytest.mark.slow
     def test_a_thread_that_ends_with_the_program_does_not_abort_it(self, bench, times):
         source = TWICE.replace(
             "    loss.backward()\n    loss.backward()\n", "    for _ in range(50): (x * x).sum().backward()\n"

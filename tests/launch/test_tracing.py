@@ -124,6 +124,7 @@ def test_a_setting_of_the_optimizer_is_the_cause_and_no_number_that_follows_from
     assert "bars: relative difference of each module or tensor; " in ran.out
 
 
+@pytest.mark.slow
 def test_data_in_the_order_of_a_set_of_words_is_told_of_the_hash_seed(bench, monkeypatch):
     monkeypatch.delenv("PYTHONHASHSEED", raising=False)
     ordered = "x = torch.tensor([[float(ord(c)) / 99 for c in word] for word in [*{f'{k:04}' for k in range(99)}][:6]])"

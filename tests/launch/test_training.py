@@ -127,6 +127,7 @@ for _ in range(4):
 
 
 @pytest.mark.process
+@pytest.mark.slow
 def test_a_compiled_model_is_observed_without_a_warning(bench):
     source = LOOP.replace("for step", "compiled = torch.compile(model, backend='aot_eager')\nfor step")
     source = source.replace("model(torch.randn", "compiled(torch.randn")

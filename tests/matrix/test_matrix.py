@@ -55,6 +55,7 @@ def test_a_line_is_printed_for_each_part_and_all_of_it_kept(monkeypatch, tmp_pat
     assert len(read.parts["demo"].failures) == 10 and read.parts["import"].passed == 1
 
 
+@pytest.mark.slow
 def test_what_failed_is_tried_again_and_the_rest_counts_as_it_did(monkeypatch, tmp_path, capsys):
     asked = []
 

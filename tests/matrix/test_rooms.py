@@ -81,6 +81,7 @@ def test_of_several_processes_a_crash_is_the_failure_of_one_test(run):
     assert "crashed" in part.failures["test_it.py::test_dies"]
 
 
+@pytest.mark.slow
 def test_a_room_that_hangs_is_stopped_with_all_that_it_started(run, tmp_path):
     part = run(
         "import pathlib, subprocess, sys, time\n"

@@ -1,5 +1,7 @@
 """examples/find_leaves.ipynb: every leaf is found and named, and each cell shows what the prose claims."""
 
+import pytest
+
 NOTEBOOK = "find_leaves.ipynb"
 
 SVG = "<svg"
@@ -38,5 +40,6 @@ SHOWS = {
 }
 
 
+@pytest.mark.slow
 def test_every_cell_shows_what_the_prose_claims(lacking):
     assert lacking(SHOWS) == {}

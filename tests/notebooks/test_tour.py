@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 NOTEBOOK = "autograd_tour.ipynb"
 
 SVG, PAGE, PLOT = "<svg", "<iframe srcdoc=", "image/png"
@@ -113,6 +115,7 @@ def numbers(text, pattern):
     return [float(found) for found in re.findall(pattern, text)]
 
 
+@pytest.mark.slow
 def test_every_cell_runs_and_shows_what_the_prose_claims(outputs, lacking):
     assert lacking(SHOWS) == {}
 

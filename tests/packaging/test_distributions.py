@@ -51,6 +51,7 @@ def metadata(wheel: Path) -> Message:
         return Parser().parsestr(archive.read(name).decode())
 
 
+@pytest.mark.slow
 def test_the_sdist_holds_the_package_and_what_it_is_built_from(built: Path) -> None:
     (file,) = built.glob("*.tar.gz")
     with tarfile.open(file) as archive:
@@ -91,6 +92,7 @@ def test_all_is_every_extra_of_users(metadata: Message) -> None:
     assert set(named) == set(metadata.get_all("Provides-Extra", [])) - of_developers
 
 
+@pytest.mark.slow
 def test_what_the_wheel_installs_works_without_a_warning(wheel: Path, tmp_path: Path) -> None:
     """In a folder that is first on the path, since an empty environment would have to be given PyTorch again."""
     target = tmp_path / "installed"

@@ -38,6 +38,7 @@ def norms(run, kind, rank=None):
     return run.series(name, "l2", kind=kind, rank=rank).values
 
 
+@pytest.mark.slow
 def test_the_averaged_gradient_is_the_same_on_all_ranks_and_read_once(run):
     assert list(norms(run, "averaged_grad", 0)) == list(norms(run, "averaged_grad", 1))
     assert list(norms(run, "averaged_grad")) == list(norms(run, "averaged_grad", 0))

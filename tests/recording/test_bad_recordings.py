@@ -310,6 +310,7 @@ class Observed(torch.utils.data.Dataset):
 
 
 @pytest.mark.parametrize("start", ["fork", "spawn"])
+@pytest.mark.slow
 def test_workers_of_a_data_loader_record_nothing(run, start):
     if start not in torch.multiprocessing.get_all_start_methods():
         pytest.skip(f"no {start} here")

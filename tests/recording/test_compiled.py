@@ -107,6 +107,7 @@ def test_of_blocks_that_are_compiled_one_by_one_inputs_and_outputs_are_recorded(
 
 
 @pytest.mark.skipif(shutil.which(os.environ.get("CXX", "g++")) is None, reason="inductor needs a C++ compiler")
+@pytest.mark.slow
 def test_the_same_under_inductor(net, run, fresh_dynamo):
     compiled = torch.compile(net, fullgraph=True)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

@@ -228,6 +228,7 @@ def test_a_graph_of_too_many_nodes_is_left_out_with_the_reason(net, run, monkeyp
     assert told(run) == [("graph left out", {"why": "it has more than 5 nodes"})]
 
 
+@pytest.mark.slow
 def test_a_deep_graph_does_not_end_the_program(run, in_a_process):
     in_a_process(f"""
         import torch, backsight as bs

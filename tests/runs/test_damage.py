@@ -50,6 +50,7 @@ def test_what_is_written_after_a_torn_place_is_read(path: Path) -> None:
 
 
 @pytest.mark.parametrize("close", [False, True], ids=["live", "sorted"])
+@pytest.mark.slow
 def test_flipped_bits_never_give_a_wrong_number(path: Path, close: bool) -> None:
     write(path, 4, close=close)
     files = sorted(found for found in (path / "rank-00000").iterdir())

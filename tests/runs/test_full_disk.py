@@ -55,6 +55,7 @@ def plain() -> str:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="a disk is mounted as Linux does it")
 @pytest.mark.parametrize("size", ["4k", pytest.param("64k", marks=pytest.mark.long), "256k"])
+@pytest.mark.slow
 def test_a_training_goes_on_when_the_disk_is_full(disk: Path, tmp_path: Path, size: str, plain: str) -> None:
     (tmp_path / "train.py").write_text(TRAIN)
     python, run = f'"{sys.executable}"', f'"{disk}/run"'

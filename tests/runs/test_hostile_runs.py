@@ -265,6 +265,7 @@ def fuzz(seed: int, seconds: float, most: int, folder: Path) -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is limited as Linux does it")
+@pytest.mark.slow
 def test_mutated_recordings_are_read_or_refused(tmp_path: Path) -> None:
     assert fuzz(0, 60, 40, tmp_path).endswith(" runs\n")
 

@@ -236,6 +236,7 @@ def test_the_graph_can_still_be_used() -> None:
     assert x.grad is not None
 
 
+@pytest.mark.slow
 def test_naming_a_temporary_of_a_deep_graph_is_safe() -> None:
     program = """
 import torch, backsight

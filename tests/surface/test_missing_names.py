@@ -101,6 +101,7 @@ def groups(size):
     return made
 
 
+@pytest.mark.slow
 def test_whole_everything_works(whole):
     for name in JOBS:
         assert whole[name][0] == "gave", whole[name]

@@ -165,6 +165,7 @@ def test_an_empty_stdin_lists_the_codes() -> None:
     assert "\nBS101  " in _explain(subprocess.DEVNULL)
 
 
+@pytest.mark.slow
 def test_a_program_that_takes_long_to_fail_is_read_to_its_end_and_the_wait_is_told() -> None:
     command = [sys.executable, "-m", "backsight", "explain"]
     with subprocess.Popen(command, stdin=_PIPE, stdout=_PIPE, stderr=_PIPE, text=True) as explain:

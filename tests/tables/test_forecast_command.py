@@ -109,6 +109,7 @@ def make():
 """
 
 
+@pytest.mark.slow
 def test_a_transformer_shows_no_warning_of_tensors_that_have_no_memory(folder):
     (folder / "transformer.py").write_text(TRANSFORMER)
     ended = fresh.run([sys.executable, "-m", "backsight", "forecast", "transformer.py:make"], cwd=folder)

@@ -52,6 +52,7 @@ def test_a_deep_graph_is_freed_in_a_thread_with_a_small_stack(shape, stack):
 @pytest.mark.parametrize(
     "stack", [scenario.MAIN, *(pytest.param(each, marks=pytest.mark.long) for each in (512 * KB, 256 * KB))]
 )
+@pytest.mark.slow
 def test_a_million_operations_are_freed(stack):
     assert survives(scenario.in_thread, stack, scenario.captured_then_dropped, "chain", 1_000_000)
 

@@ -187,6 +187,7 @@ def test_a_training_that_differs_by_rounding_in_every_step_is_said_to(capfd):
 
 
 @pytest.mark.usefixtures("forking")
+@pytest.mark.slow
 def test_what_is_not_reproducible_later_is_named_in_itself(capfd):
     assert run_both([LATER], [LATER, "unseeded"], (0, 1)) == 1
     said = capfd.readouterr()

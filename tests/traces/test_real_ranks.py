@@ -85,6 +85,7 @@ def test_shards_of_fsdp2_on_two_ranks_are_joined(folder, alone):
         assert compared(difference, what).keys() == NAMES and max(compared(difference, what).values()) < 1e-4
 
 
+@pytest.mark.slow
 def test_shards_of_replicas_on_a_mesh_of_two_dimensions_are_joined(folder, alone):
     four = traced(folder, "replicas", ranks=4)
     assert len(list(four.iterdir())) == 4
@@ -95,6 +96,7 @@ def test_shards_of_replicas_on_a_mesh_of_two_dimensions_are_joined(folder, alone
     assert not any("replicas" in each for each in difference.notes)
 
 
+@pytest.mark.slow
 def test_what_two_dimensions_of_a_mesh_split_is_said_not_to_be_compared(folder, alone):
     difference = bs.diff(alone, traced(folder, "tensor", ranks=4, values=True))
     assert difference.cls in ("same", "noise"), difference.text()

@@ -331,6 +331,7 @@ def test_memory_is_bounded_by_what_graphs_that_live_need(level):
         assert kept.requires_grad
 
 
+@pytest.mark.slow
 def test_a_long_training_needs_no_more_memory_than_a_short_one():
     weight = torch.nn.Parameter(torch.ones(3))
     opt = torch.optim.SGD([weight], lr=1e-3)

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from of_strangers import TOLD, files, name_of, told
-from sharded import one_in
 
 
-@pytest.mark.parametrize("file", one_in(2, files()), ids=name_of)
+@pytest.mark.parametrize("file", files(), ids=name_of)
 def test_what_is_said_is_as_accepted(file: Path) -> None:
     codes = told(file)
     assert (codes == ["ok"]) is file.name.startswith("r")

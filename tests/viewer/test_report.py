@@ -64,6 +64,7 @@ def test_a_hostile_run_makes_a_harmless_report(runs, visit):
     assert page.locator("img").count() == 0
 
 
+@pytest.mark.slow
 def test_a_report_of_a_large_run_keeps_to_its_size(tmp_path):
     import numpy as np
 

@@ -234,6 +234,7 @@ print("freed")
 
 
 @pytest.mark.parametrize("keep_loss", [True, False])
+@pytest.mark.slow
 def test_a_deep_graph_can_be_walked_and_dropped(keep_loss):
     done = fresh.run([sys.executable, "-c", DEEP, str(keep_loss)])
     assert (done.returncode, done.stdout) == (0, "freed\n"), done.stderr

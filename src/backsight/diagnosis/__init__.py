@@ -7,13 +7,18 @@ Offered to other rooms: `aliased`, `births`, `causes`, `data_changed`, `drawn`, 
 `still_moving`, `stopped`, `twins`, `unloaded`, `untied`, `views`, `wording`.
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from backsight.diagnosis.audit import audit, audit_at, severed_at
 from backsight.diagnosis.evidence.severed import Severance
-from backsight.diagnosis.explain import explain, explaining
 from backsight.diagnosis.finding import UNKNOWN, AuditFailed, Finding, Report
 from backsight.diagnosis.live import LiveGraphs, graphs
 from backsight.diagnosis.recordings import audit_run
 from backsight.diagnosis.scene import Site
+
+if TYPE_CHECKING:
+    from backsight.diagnosis.explanations import explain, explaining
 
 __all__ = [
     "UNKNOWN",
@@ -31,3 +36,9 @@ __all__ = [
     "graphs",
     "severed_at",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in ("explain", "explaining"):  # all explanations come with them: a training that goes well needs none
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("backsight.diagnosis.explanations"), name)

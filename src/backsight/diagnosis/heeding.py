@@ -9,7 +9,6 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
-from backsight.diagnosis.explained import explained_warning
 from backsight.diagnosis.finding import Finding
 from backsight.naming.roots import is_user, ours
 from backsight.story.failure import message_of
@@ -85,6 +84,10 @@ class Heeding:
         try:
             if self._is_old(message, sys._getframe(1)):
                 return
+            from backsight.diagnosis.explained import (
+                explained_warning,  # all explanations: no run needs them from its start
+            )
+
             finding = explained_warning(message, sys._getframe(1))
             if finding is not None and (finding.code, finding.source) not in self.told:
                 self.told.add((finding.code, finding.source))

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from backsight.diagnosis._torch import gradient_hooks
-from backsight.diagnosis.errors.hook_result import Registered, registrations
+from backsight.diagnosis.evidence.registered import Registered, registrations
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import few_of, files_around, loops_around
 from backsight.diagnosis.wording import if_known, listed, numbered, shown, sure_if, warning

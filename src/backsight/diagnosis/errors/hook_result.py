@@ -5,21 +5,19 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from types import CodeType
 from typing import Any
 
 import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation
+from backsight.diagnosis.evidence.registered import OF_MODULES, OF_TENSORS, Registered, is_none, keeps, registrations
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, counted, shaped, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Body, Place, assignments, function_at, loop_facts, only, parsed, read_at, statement_at
+from backsight.source import Body, Place, assignments, loop_facts, only, parsed, read_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.body import body_around, callee, calls_in, dotted, expressions, functions, statements
-from backsight.source.callables import Callable, callables
+from backsight.source.body import callee, calls_in, dotted, functions, statements
+from backsight.source.callables import callables
 from backsight.source.definitions import FILLING, values_of
 from backsight.source.edits import OR, change, lines_of, on_line, sentence, write
 from backsight.source.imports import library
@@ -31,85 +29,7 @@ from backsight.story.fixes import removed
 from backsight.story.memory import is_tensor, shape_of
 from backsight.tracing import current, shapes_inside
 
-_OF_MODULES = {
-    "register_full_backward_hook",
-    "register_full_backward_pre_hook",
-    "register_backward_hook",
-    "register_module_full_backward_hook",
-    "register_module_full_backward_pre_hook",
-}
-_OF_TENSORS = {"register_hook", "register_prehook", "register_post_accumulate_grad_hook"}
 _DTYPES = re.compile(r"(?:torch\.)?(?:cuda\.)?(\w+?)Tensor")
-
-
-@dataclass(frozen=True, eq=False)
-class Registered:
-    """A statement that registers a hook, as the text shows it.
-
-    on: what it is registered on, `hidden`; function: the hook; results: what that returns, each with its place.
-    has_name: whether PyTorch can name it: it names no `partial` and no object.
-    taken: what a `partial` gives the function by name, and how many by position.
-    """
-
-    place: Place
-    on: str
-    method: str
-    hook: ast.expr
-    results: tuple[tuple[Place, ast.expr], ...]
-    function: ast.AST | None
-    has_name: bool = True
-    taken: tuple[frozenset[str], int] = (frozenset(), 0)
-
-    @cached_property
-    def refused(self) -> tuple[Place, ast.expr, Body | None] | None:
-        """The one statement of the hook that returns something else than the gradient, what it returns, and the
-        function around it."""
-        found = only(each for each in self.results if not keeps(each[1], self.first))
-        return (*found, body_around(found[0].file, found[0].line)) if found is not None else None
-
-    @property
-    def returned(self) -> ast.expr | None:
-        return self.refused[1] if self.refused is not None else None
-
-    @property
-    def name(self) -> str:
-        """The name that PyTorch's message has for it."""
-        if isinstance(self.function, ast.Lambda):
-            return "<lambda>"
-        return getattr(self.function, "name", "") or (dotted(self.hook) or "").rpartition(".")[2]
-
-    @property
-    def may_return(self) -> bool:
-        """Whether it may return something else than the gradient that it was given."""
-        if self.function is None:
-            return True
-        return any(not keeps(value, self.first) for _, value in self.results)
-
-    @property
-    def first(self) -> str:
-        """What the hook calls the gradient."""
-        arguments: Any = getattr(self.function, "args", None)
-        of_node = self.method not in _OF_TENSORS or self.on.endswith("grad_fn")
-        if not isinstance(arguments, ast.arguments) or of_node:
-            return ""
-        by_name, by_position = self.taken
-        needed = arguments.args[: len(arguments.args) - len(arguments.defaults)] or arguments.args
-        own = [each.arg for each in needed if each.arg not in ("self", "cls")][by_position:]
-        return next((each for each in own if each not in by_name), "")
-
-    def fits(self, name: str) -> bool:
-        """Whether a message that calls the hook by this name may mean it."""
-        if self.method in _OF_MODULES and name == "hook":  # PyTorch's own, which runs those of modules
-            return True
-        if name == "<unknown>":  # a partial, an object that can be called
-            return not self.has_name or self.function is None
-        return self.has_name and self.name == name
-
-    def is_of(self, code: CodeType) -> bool:
-        """Whether it is of the function of a code object."""
-        body, mine = function_at(code), self.function
-        at = (body.node.lineno, body.node.col_offset) if body and not isinstance(body.node, ast.Module) else None
-        return self.place.file == code.co_filename and (at is not None) and _position(mine) == at
 
 
 _UNKNOWN = Registered(Place("", 0, ""), "", "", ast.Constant(None), (), None)
@@ -178,49 +98,6 @@ def _called(failure: Failure) -> Any:
     return None
 
 
-def _position(node: Any) -> tuple[int, int] | None:
-    return (node.lineno, node.col_offset) if node is not None else None
-
-
-def registrations(file: str, *also: str) -> Iterator[Registered]:
-    """Every statement of a file that registers a hook on gradients, or by a method of another name: once for each
-    function that the hook may be."""
-    bodies = list(functions(file))
-    for body in bodies:
-        for statement in statements(body.node):
-            for node in calls_in(statement):
-                if callee(node)[1] in _OF_MODULES | _OF_TENSORS | {*also} and node.args:
-                    yield from _registered(body, statement, node, bodies)
-
-
-def _registered(body: Body, statement: ast.stmt, call: ast.Call, bodies: list[Body]) -> Iterator[Registered]:
-    receiver, method = callee(call)
-    place, on = body.place(statement), body.text(receiver) if receiver is not None else ""
-    found = {_position(each.node): each for each in callables(call.args[0], body, bodies)}
-    for each in found.values():
-        results = tuple(_results(each, body, statement))
-        yield Registered(place, on, method, call.args[0], results, each.node, each.has_name, (each.names, each.count))
-    if not found:
-        yield Registered(place, on, method, call.args[0], (), None)
-
-
-def _results(function: Callable, body: Body, statement: ast.stmt) -> Iterator[tuple[Place, ast.expr]]:
-    """What a function returns, each with its place: of a lambda the statement that registers it, if it is there."""
-    for each in statements(function.body.node):
-        if isinstance(each, ast.Return) and each.value is not None and not _is_none(each.value):
-            if not isinstance(function.node, ast.Lambda):
-                yield function.body.place(each), each.value
-            elif function.node in expressions(statement):
-                is_below = function.node.lineno != statement.lineno
-                yield body.place(function.node, body.text(statement)) if is_below else body.place(statement), each.value
-            else:
-                yield function.body.place(function.node), each.value
-
-
-def _is_none(value: ast.expr) -> bool:
-    return isinstance(value, ast.Constant) and value.value is None
-
-
 def _title(failure: Failure, said: dict[str, str], one: Registered) -> str:
     who = f"The hook on {_owner(one)}" if one.on else "A hook"
     if said.get("what") == "size":
@@ -228,7 +105,7 @@ def _title(failure: Failure, said: dict[str, str], one: Registered) -> str:
         if given is not None and result is not None and given != result:
             shape = f"of shape {shaped(result)}" if result else "without dimensions"
             return f"{who} returns a gradient {shape}, but it received one of shape {shaped(given)}."
-        if one.method in _OF_MODULES and not _is_tuple(one):
+        if one.method in OF_MODULES and not _is_tuple(one):
             wanted = "grad_output" if "pre_hook" in one.method else "grad_input"
             return f"{who} must return a tuple like {wanted}, each gradient in its shape, and does not."
         return f"{who} returns a gradient of a different shape than it received{_due(failure, one)}."
@@ -292,7 +169,7 @@ def _shapes(one: Registered) -> tuple[tuple[int, ...] | None, tuple[int, ...] | 
 
 def _due(failure: Failure, one: Registered) -> str:
     """The shape that is due, where the tensor is still at hand."""
-    levels = failure.users if one.method in _OF_TENSORS and one.on and "…" not in one.on else ()
+    levels = failure.users if one.method in OF_TENSORS and one.on and "…" not in one.on else ()
     for level in levels:
         value = value_of(level, parsed(one.on)) if level.body is not None and _is_kept(level.body, one) else None
         if is_tensor(value):
@@ -336,9 +213,9 @@ def _fix(failure: Failure, said: dict[str, str], one: Registered) -> str:
     grad = one.first or "grad"
     if one.method == "register_post_accumulate_grad_hook":
         return "Return nothing from it: such a hook changes param.grad in place."
-    if one.method in _OF_MODULES and "pre_hook" in one.method:
+    if one.method in OF_MODULES and "pre_hook" in one.method:
         return "Return nothing, or a tuple like grad_output: one gradient for each output of the module."
-    if one.method in _OF_MODULES:
+    if one.method in OF_MODULES:
         return _fix_of_module(failure, one, int(said.get("due") or said.get("due_many") or 0))
     same = f"A returned tensor replaces {grad}, so it must have the same shape."
     if said.get("what") == "size":
@@ -468,7 +345,7 @@ def _as_many(failure: Failure, one: Registered, due: int) -> str:
     tuple; empty where neither makes as many as are due."""
     value = one.returned
     if isinstance(value, ast.Tuple):
-        kept = [each for each in value.elts if not _is_none(each)]
+        kept = [each for each in value.elts if not is_none(each)]
         return _returning(one, _form(ast.Tuple(kept, ast.Load()))) if len(kept) == due else ""
     new = _returning(one, "({},)")
     if due == 1 and _returned_tensor(failure):
@@ -521,21 +398,6 @@ def _returning(one: Registered, form: str) -> str:
 
 _DEEPEST = 5
 REDUCING = frozenset({"sum", "mean", "norm", "max", "min", "topk", "item", "median", "std", "var", "cat", "stack"})
-
-
-def keeps(value: ast.expr, gradient: str) -> bool:
-    """Whether an expression surely has the shape and the dtype of the gradient: `grad`, `-grad`, `2 * grad`."""
-    match value:
-        case ast.Name(id=name):
-            return name == gradient
-        case ast.UnaryOp(operand=operand):
-            return keeps(operand, gradient)
-        case ast.BinOp(left=left, right=right):
-            plain = [isinstance(getattr(each, "operand", each), ast.Constant) for each in (left, right)]
-            return (keeps(left, gradient) and plain[1]) or (keeps(right, gradient) and plain[0])
-        case ast.Call(func=ast.Attribute(value=receiver, attr=attr)):
-            return attr in ("clamp", "clone", "contiguous", "detach") and keeps(receiver, gradient)
-    return False
 
 
 def is_an_operation(value: ast.expr) -> bool:

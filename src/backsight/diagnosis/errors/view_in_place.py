@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
-from backsight.diagnosis.errors.hook_result import registrations
 from backsight.diagnosis.errors.parts_joined import by_loop, by_unpacking, changed_anew, is_only_shown
 from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.evidence.custom import class_behind, returns
+from backsight.diagnosis.evidence.registered import registrations
 from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.evidence.written import Written, receiver, written
 from backsight.diagnosis.finding import Finding
