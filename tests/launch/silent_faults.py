@@ -978,6 +978,18 @@ for step in range(80):
         optimizer.step()
         optimizer.zero_grad()
 """,
+    "BS125 a distillation at a temperature, accumulated and not divided": """
+teacher, student, T, accumulate = net(4, 3).requires_grad_(False), net(4, 3), 2.0, 8
+optimizer = torch.optim.SGD(student.parameters(), lr=0.05)
+for step in range(80):
+    x, _ = batch()
+    wanted = F.softmax(teacher(x) / T, -1)
+    loss = F.kl_div(F.log_softmax(student(x) / T, -1), wanted, reduction="batchmean") * T**2
+    loss.backward()  #!
+    if (step + 1) % accumulate == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
     "BS125 micro batches in a loop of their own": """
 model = net()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)

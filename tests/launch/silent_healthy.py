@@ -1,6 +1,81 @@
 """Trainings in order, each the neighbour of one that is not: nothing may be said of them. `HEAD` stands before each."""
 
 HEALTHY = {
+    "a distillation at a temperature that is divided where it is computed": """
+teacher, student, T, accumulate = net(4, 3).requires_grad_(False), net(4, 3), 2.0, 4
+optimizer = torch.optim.SGD(student.parameters(), lr=0.05)
+for step in range(32):
+    x, _ = batch()
+    wanted = F.softmax(teacher(x) / T, -1)
+    loss = F.kl_div(F.log_softmax(student(x) / T, -1), wanted, reduction="batchmean") * T**2 / accumulate
+    loss.backward()
+    if (step + 1) % accumulate == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+    "a distillation at a temperature that is divided first": """
+teacher, student, T, accumulate = net(4, 3).requires_grad_(False), net(4, 3), 2.0, 4
+optimizer = torch.optim.SGD(student.parameters(), lr=0.05)
+for step in range(32):
+    x, _ = batch()
+    wanted = F.softmax(teacher(x) / T, -1)
+    loss = F.kl_div(F.log_softmax(student(x) / T, -1), wanted, reduction="batchmean") / accumulate * T**2
+    loss.backward()
+    if (step + 1) % accumulate == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+    "a distillation at a temperature with a share of a step for its weight": """
+teacher, student, T, accumulate = net(4, 3).requires_grad_(False), net(4, 3), 2.0, 4
+optimizer = torch.optim.SGD(student.parameters(), lr=0.05)
+for step in range(32):
+    x, _ = batch()
+    wanted = F.softmax(teacher(x) / T, -1)
+    loss = F.kl_div(F.log_softmax(student(x) / T, -1), wanted, reduction="batchmean") * T**2 * 0.25
+    loss.backward()
+    if (step + 1) % accumulate == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+    "a distillation of a sum of batches, with a rate for that": """
+teacher, student, T, accumulate = net(4, 3).requires_grad_(False), net(4, 3), 2.0, 4
+optimizer = torch.optim.SGD(student.parameters(), lr=0.05)
+for step in range(32):
+    x, _ = batch()
+    wanted = F.softmax(teacher(x) / T, -1)
+    loss = F.kl_div(F.log_softmax(student(x) / T, -1), wanted, reduction="sum") * T**2
+    loss.backward()
+    if (step + 1) % accumulate == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+    "a distillation whose gradients are divided before the step": """
+teacher, student, T, accumulate = net(4, 3).requires_grad_(False), net(4, 3), 2.0, 4
+optimizer = torch.optim.SGD(student.parameters(), lr=0.05)
+for step in range(32):
+    x, _ = batch()
+    wanted = F.softmax(teacher(x) / T, -1)
+    loss = F.kl_div(F.log_softmax(student(x) / T, -1), wanted, reduction="batchmean") * T**2
+    loss.backward()
+    if (step + 1) % accumulate == 0:
+        for p in student.parameters():
+            p.grad.div_(accumulate)
+    if (step + 1) % accumulate == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+    "a distillation that is accumulated for Adam": """
+teacher, student, T, accumulate = net(4, 3).requires_grad_(False), net(4, 3), 2.0, 4
+optimizer = torch.optim.Adam(student.parameters(), lr=0.05)
+for step in range(32):
+    x, _ = batch()
+    wanted = F.softmax(teacher(x) / T, -1)
+    loss = F.kl_div(F.log_softmax(student(x) / T, -1), wanted, reduction="batchmean") * T**2
+    loss.backward()
+    if (step + 1) % accumulate == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
     "a critic whose target is computed without gradients": """
 critic, gamma = net(4, 1), 0.95
 optimizer = torch.optim.Adam(critic.parameters(), lr=0.002)

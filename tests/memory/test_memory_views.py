@@ -404,7 +404,7 @@ def test_the_marker_of_the_peak_stands_on_the_area_of_the_page(visit):
     column = page.locator("#chart .at-peak").last.bounding_box()
     assert column["x"] < x - 3 and x + 3 < column["x"] + column["width"], "the mark hides what is below it"
     assert column["y"] == pytest.approx(y, abs=1.5)
-    assert re.search(r"peak .+ for [\d.]+ ms", page.locator("#chart").inner_text())
+    assert re.search(r"peak .+ for [\d.]+ (ms|µs)", page.locator("#chart").inner_text())
 
 
 def test_the_page_tells_the_line_of_each_tensor(visit, measured):

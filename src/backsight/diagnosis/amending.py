@@ -15,7 +15,7 @@ from backsight.diagnosis.program import loops_around
 from backsight.source import Body, Place, read_at, statement_at
 from backsight.source.bindings import assigned, bound, parameters_of, uses
 from backsight.source.body import (
-    blocks,
+    block_of,
     body_around,
     callee,
     calls_in,
@@ -200,12 +200,6 @@ def gone(place: Place | None) -> str:
 def _is_beside_another(body: Body, statement: ast.stmt) -> bool:
     """Whether another statement of its block is on the line of one: `loss.backward(); opt.step()`."""
     return sum(each.lineno == statement.lineno for each in block_of(body, statement)) > 1
-
-
-def block_of(body: Body, statement: ast.stmt) -> list[ast.stmt]:
-    """Return the statements of the block that one stands in."""
-    every = [body.node.body, *(block for each in statements(body.node) for _, block in blocks(each))]
-    return next((block for block in every if any(each is statement for each in block)), [])
 
 
 def place_on(file: str, line: int) -> Place | None:

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader, WeightedRandomSampler
 
-from backsight.diagnosis.amending import added, block_of, instead, rid_of_keyword
+from backsight.diagnosis.amending import added, instead, rid_of_keyword
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import bodies, calls_around, ending, files_around, loops_around, program_frames
 from backsight.diagnosis.wording import if_known, listed, numbered, shown, warning
@@ -21,7 +21,7 @@ from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place, assignments, calls_of, function_at, only, read_at, statements_of
 from backsight.source.bindings import assigned, bound, parameters_of, prefixes, uses
-from backsight.source.body import LOOPS, Loop, body_around, callee, calls_in, dotted, expressions, statements
+from backsight.source.body import LOOPS, Loop, block_of, body_around, callee, calls_in, dotted, expressions, statements
 from backsight.source.edits import OR, move
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, method

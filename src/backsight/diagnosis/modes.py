@@ -123,17 +123,15 @@ def _meant(frame: FrameType) -> bool:
     """Whether a function that is running has turned evaluation mode on before the loops that lead to the step."""
     for each in program_frames(frame):
         body = function_at(each.f_code)
-        if body is None:
-            continue
         modes = [
             (statement.lineno, callee(node)[1])
-            for statement in statements(body.node)
+            for statement in statements(body)
             if statement.lineno < each.f_lineno
             for node in calls_in(statement)
             if callee(node)[1] in ("eval", "train")
         ]
         line, mode = max(modes, default=(0, ""))
-        loops = (s for s in statements(body.node) if isinstance(s, LOOPS))
+        loops = (s for s in statements(body) if isinstance(s, LOOPS))
         again = any(s.lineno <= line and each.f_lineno <= (s.end_lineno or 0) for s in loops)
         if mode == "eval" and not again:
             return True

@@ -340,7 +340,7 @@ def _no_backward(frame: FrameType | None, name: str) -> _Reason:
 def _in_closure(closure: Place | None) -> str:
     """Run backward on what a closure returns."""
     body = body_around(closure.file, closure.line) if closure is not None else None
-    ends = [each for each in statements(body.node) if isinstance(each, ast.Return)] if body is not None else []
+    ends = [each for each in statements(body) if isinstance(each, ast.Return)]
     value = ends[0].value if len(ends) == 1 else None
     if body is None or value is None:
         return ""

@@ -106,7 +106,7 @@ def calls_around(frame: FrameType | None) -> Iterator[tuple[Body, ast.stmt, ast.
 
 def loops_around(body: Body | None, line: int) -> list[Loop]:
     """Return the loops around a line, the outermost first."""
-    every = statements(body.node) if body is not None else ()
+    every = statements(body)
     return [each for each in every if isinstance(each, LOOPS) and each.lineno < line <= (each.end_lineno or 0)]
 
 

@@ -45,6 +45,7 @@ from backsight.story.failure import Level, around_engine, failure_of, method
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.tape import forward_class, modules_in, parameters_in, registered
+from backsight.tape.rows import dtype_name
 from backsight.text import as_code
 from backsight.tracing import current
 
@@ -211,7 +212,7 @@ def _saving(found: Refusal) -> Place | None:
     cls = value_of(found.level, callee(call)[0]) if isinstance(call, ast.Call) else None
     forward = method(cls, "forward") if is_class(cls) else None
     body = function_at(forward.__code__) if forward is not None else None
-    for each in statements(body.node) if body is not None else ():
+    for each in statements(body):
         if any(callee(node)[1] == "save_for_backward" for node in calls_in(each)):
             return body.place(each) if body is not None else None
     return None
@@ -361,7 +362,7 @@ def _of_dtypes(found: Refusal) -> str:
         )
     kept = next(((text, each) for text, each in floating if isinstance(each, torch.nn.Parameter)), floating[0])
     others = [(text, each) for text, each in floating if each.dtype != kept[1].dtype]
-    names, dtypes = listed([text for text, _ in others], 3), {_dtype(each) for _, each in others}
+    names, dtypes = listed([text for text, _ in others], 3), {dtype_name(each.dtype) for _, each in others}
     calls = [f"{text}.to({kept[0]}.dtype)" for text, _ in others]
     how = "" if " " in names.replace(" and ", "") else f": {listed(calls, 3)}"
     body, statement = found.level.body, found.level.statement
@@ -371,7 +372,7 @@ def _of_dtypes(found: Refusal) -> str:
         line = rewritten(body, statement, {each: new[text] for each, text in read.items() if text in new})
         how += str(write(found.level.place, line)) if line and new.keys() <= {*read.values()} else ""
     verb = "which is" if len(others) == 1 else "which are"
-    return f"Convert {names}, {verb} {listed(sorted(dtypes), 3)}, as {kept[0]} is {_dtype(kept[1])}{how}."
+    return f"Convert {names}, {verb} {listed(sorted(dtypes), 3)}, as {kept[0]} is {dtype_name(kept[1].dtype)}{how}."
 
 
 def _decorated(found: Refusal, device: str) -> str:
@@ -383,10 +384,6 @@ def _decorated(found: Refusal, device: str) -> str:
         return ""
     edits = (put(f"@torch.amp.custom_{name}({device})", "above", definition(body)) for name, body in known.items())
     return "".join(map(str, edits))
-
-
-def _dtype(tensor: torch.Tensor) -> str:
-    return str(tensor.dtype).removeprefix("torch.")
 
 
 _MOST = 4

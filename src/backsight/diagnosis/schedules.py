@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 import torch
 
-from backsight.diagnosis.amending import above_loops, added, block_of, call_at, given_keyword, instead
+from backsight.diagnosis.amending import above_loops, added, call_at, given_keyword, instead
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.program import (
     calls_around,
@@ -31,7 +31,7 @@ from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.snapshot import groups
 from backsight.source import Body, Place, function_at, only, read_at
-from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
+from backsight.source.body import block_of, callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.edits import OR, move
 from backsight.source.rewriting import simple
 from backsight.story.evaluated import value_of
@@ -100,7 +100,7 @@ def multiplies(optimizer: torch.optim.Optimizer, factor: float, since: int, fram
     lambdas: Any = (namespace(of[0]) or {}).get("lr_lambdas")
     function = lambdas[0] if type(lambdas) is list and lambdas else None
     body = function_at(function.__code__) if type(function) is FunctionType else None
-    returns = [s for s in statements(body.node) if isinstance(s, ast.Return)] if body is not None else []
+    returns = [s for s in statements(body) if isinstance(s, ast.Return)]
     returned = body.place(returns[0]) if body is not None and len(returns) == 1 else None
     return warning(
         "BS118",

@@ -89,7 +89,7 @@ def _ties(module: torch.nn.Module) -> Iterator[_Tie]:
     kind = type(module)
     for made in vars(kind).values() if is_user_class(kind.__module__) else ():
         body = function_at(made.__code__) if isinstance(made, FunctionType) else None
-        for statement in statements(body.node) if body is not None else ():
+        for statement in statements(body):
             for target, value in assigned(statement):
                 one, other = dotted(target) or "", dotted(value) or ""
                 if body is not None and min(one.count("."), other.count(".")) > 1 and _is_own(one) and _is_own(other):

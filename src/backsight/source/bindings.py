@@ -96,10 +96,11 @@ def _reads_at(statement: ast.Assign | ast.AnnAssign | ast.AugAssign, name: str, 
     return True
 
 
-def spots(scope: Scope) -> list[Spot]:
-    """Every statement of `scope` with the blocks around it, in source order."""
-    found: list[Spot] = []
-    stack: list[tuple[ast.stmt, tuple[tuple[ast.stmt, str], ...]]] = [(each, ()) for each in reversed(scope.body)]
+def spots(scope: Scope | Body | None) -> list[Spot]:
+    """Every statement of `scope` with the blocks around it, in source order; none of one that cannot be read."""
+    scope, found = scope.node if isinstance(scope, Body) else scope, list[Spot]()
+    block = scope.body if scope is not None else ()
+    stack: list[tuple[ast.stmt, tuple[tuple[ast.stmt, str], ...]]] = [(each, ()) for each in reversed(block)]
     while stack:
         statement, arms = stack.pop()
         found.append(Spot(statement, len(found), arms))
@@ -123,7 +124,7 @@ def are_alternatives(body: Body, one: Place, other: Place) -> bool:
 
 def arms_of(body: Body | None, statement: ast.stmt | None) -> tuple[tuple[ast.stmt, str], ...]:
     """The blocks around a statement of a function, outermost first."""
-    return next((each.arms for each in (spots(body.node) if body else ()) if each.node is statement), ())
+    return next((each.arms for each in spots(body) if each.node is statement), ())
 
 
 def bound(statement: ast.stmt | None) -> set[str]:

@@ -195,7 +195,7 @@ def is_shared(body: Body | None, line: int) -> bool:
 
     `if` and what it does are two, `with` and what it does are not: hardly ever is it the block itself that matters.
     """
-    every = (each for each in statements(body.node) if not isinstance(each, ast.With)) if body else ()
+    every = (each for each in statements(body) if not isinstance(each, ast.With))
     return sum(each.lineno <= line <= _own_end(each) for each in every) > 1
 
 
@@ -257,9 +257,11 @@ def _covering(block: list[ast.stmt], line: int, column: int | None) -> ast.stmt 
     return found
 
 
-def statements(scope: Scope) -> Iterator[ast.stmt]:
-    """Every statement of `scope` in source order, without those of the functions and classes defined in it."""
-    stack: list[ast.stmt] = list(reversed(scope.body))
+def statements(scope: Scope | Body | None) -> Iterator[ast.stmt]:
+    """Every statement of `scope` in source order, without those of the functions and classes defined in it; none of
+    one that cannot be read."""
+    scope = scope.node if isinstance(scope, Body) else scope
+    stack: list[ast.stmt] = list(reversed(scope.body)) if scope is not None else []
     while stack:
         statement = stack.pop()
         yield statement
@@ -280,6 +282,18 @@ def blocks(statement: ast.stmt) -> Iterator[tuple[str, list[ast.stmt]]]:
     for label in ("orelse", "finalbody"):
         if block := getattr(statement, label, None):
             yield label, block
+
+
+def blocks_of(body: Body | None) -> Iterator[list[ast.stmt]]:
+    """The block of a function, and those of its statements; none of one that cannot be read."""
+    if body is not None:
+        yield body.node.body
+    yield from (block for each in statements(body) for _, block in blocks(each))
+
+
+def block_of(body: Body | None, statement: ast.stmt) -> list[ast.stmt]:
+    """The block that a statement stands in; empty where none has it."""
+    return next((block for block in blocks_of(body) if any(each is statement for each in block)), [])
 
 
 def is_compound(statement: ast.stmt) -> bool:

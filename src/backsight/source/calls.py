@@ -43,7 +43,7 @@ def backward_calls(body: Body | None) -> tuple[Place, ...]:
 def backward_roots(body: Body | None) -> tuple[tuple[str, Place], ...]:
     """The expressions that the function runs backward on, each with the statement, in source order; none without a
     body."""
-    every = ((each, _first_call(each)) for each in statements(body.node)) if body else ()
+    every = ((each, _first_call(each)) for each in statements(body))
     return tuple((body.text(found[1]), body.place(each)) for each, found in every if body and found)
 
 

@@ -59,7 +59,7 @@ def _unpacked(body: Body, statement: ast.stmt, returning: Mapping[str, Body]) ->
             inner = returning.get(callee(call)[1])
         case _:
             return
-    results = [each for each in statements(inner.node) if isinstance(each, ast.Return)] if inner is not None else []
+    results = [each for each in statements(inner) if isinstance(each, ast.Return)]
     value = results[0].value if len(results) == 1 else None
     if inner is not None and isinstance(value, ast.Tuple) and len(value.elts) == len(targets):
         names = [(dotted(each) or "").rpartition(".")[2] for each in value.elts]

@@ -59,7 +59,7 @@ def carriers(case: Case) -> Iterator[Carrier]:
 def _added_on(case: Case) -> Iterator[Carrier]:
     """The loss itself, which goes on from the sum through which a statement above has run backward in the same pass."""
     level, name = case.failure.user, case.receiver
-    every = spots(level.body.node) if level is not None and level.body is not None and name.isidentifier() else []
+    every = spots(level.body) if level is not None and name.isidentifier() else []
     at = next((each for each in every if level is not None and each.node is level.statement), None)
     above = [each for each in every if at is not None and each.order < at.order]
     ran = [each for each in above if at is not None and each.arms == at.arms and _runs_backward(each.node, name)]
@@ -88,7 +88,7 @@ def _by_writing(case: Case) -> Iterator[Carrier]:
         names = case.ancestors(level)
         for facts in loops(level):
             loop = statement_at(level.body, *facts.loop.position)
-            inside = statements(level.body.node) if level.body is not None and loop is not None else ()
+            inside = statements(level.body) if loop is not None else ()
             last = {
                 name: each
                 for each in inside
@@ -226,7 +226,7 @@ def _computed(case: Case, level: Level, facts: LoopFacts, ancestor: Ancestor, no
 def _read_inside(level: Level, facts: LoopFacts, name: str) -> Place | None:
     """The first statement of a loop that reads a variable."""
     loop = statement_at(level.body, *facts.loop.position)
-    for each in statements(level.body.node) if level.body is not None and loop is not None else ():
+    for each in statements(level.body) if loop is not None else ():
         if loop and loop.lineno < each.lineno <= (loop.end_lineno or 0) and reads(each, name):
             return level.body.place(each) if level.body is not None else None
     return None
@@ -246,7 +246,7 @@ def _element(case: Case, level: Level, ancestor: Ancestor, nodes: list[int]) -> 
     keys = [key for key, each in entries.items() if type(key) is str and set(made_in(case.graph, each)) & set(nodes)]
     texts = {f"{ancestor.name}[{quote}{key}{quote}]" for key in keys for quote in "'\""}
     body = level.body if len(keys) == 1 else None
-    for each in statements(body.node) if body else ():
+    for each in statements(body):
         if body and each.lineno >= ancestor.read.line and any(body.text(node) in texts for node in expressions(each)):
             return f'{ancestor.name}["{keys[0]}"]', body.place(each)
     return ancestor.name, ancestor.read
@@ -399,7 +399,7 @@ def _calls_again(case: Case, inner: Level, outer: Level, name: str) -> bool:
 def _dropped(found: Carrier) -> Place | None:
     """The statement that detaches what is carried, itself or in a function that it calls, and drops the copy."""
     body, _ = read_at(found.stored if found.kind == "carried" else None)
-    every = (each for each in statements(body.node) if isinstance(each, ast.Expr)) if body else ()
+    every = (each for each in statements(body) if isinstance(each, ast.Expr))
     places = (_thrown_away(found.level, body, each, found.inner, found.value) for each in every if body)
     return next(filter(None, places), None)
 

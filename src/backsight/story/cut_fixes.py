@@ -254,14 +254,6 @@ def _of_copy(cut: CutOff, operand: str, function: str) -> Mend:
     )
 
 
-def _of_frozen(cut: CutOff, operand: str, function: str) -> Mend:
-    return Mend(f"Make some input of {cut.cut.expression} require grad")
-
-
-def _of_rounding(cut: CutOff, operand: str, function: str) -> Mend:
-    return Mend(f"Compute the loss without {cut.cut.expression}")
-
-
 def _of_gradient(cut: CutOff, operand: str, function: str) -> Mend:
     why = ", so that this gradient has its own graph."
     if (call := asked(cut)) is not None:
@@ -555,8 +547,8 @@ _MENDS: dict[Kind, Callable[[CutOff, str, str], Mend]] = {
     "index": _of_index,
     "integer": _of_integers,
     "comparison": _of_comparison,
-    "rounding": _of_rounding,
+    "rounding": lambda cut, *_: Mend(f"Compute the loss without {cut.cut.expression}"),
     "gradient": _of_gradient,
-    "frozen": _of_frozen,
+    "frozen": lambda cut, *_: Mend(f"Make some input of {cut.cut.expression} require grad"),
 }
 """How each kind of cut is mended."""

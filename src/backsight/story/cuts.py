@@ -246,16 +246,9 @@ def around(stack: Sequence[tuple[Level, int]], by: str = "no_grad") -> list[CutO
         apart = off.depth and level.line > off.place.line  # what stands on the line of the block is seen there
         cut = Cut("no_grad", off.place, off.text, "records nothing")
         inside = ((level.place, ""),) if apart else ()
-        within = any(_is_forward(each) for each, _, _ in here[off.depth :])
+        within = any(each.runs_custom("forward") for each, _, _ in here[off.depth :])
         found.append(CutOff(section, cut, True, inside=inside, enabled=off.enabled, in_function=within))
     return found
-
-
-def _is_forward(level: Level) -> bool:
-    """Whether a function is the forward of a custom Function, which autograd runs with gradients disabled."""
-    given = next(iter(level.variables.values()), None)
-    is_context = issubclass(type(given), torch.autograd.function.FunctionCtx)
-    return level.frame.f_code.co_name == "forward" and is_context
 
 
 def origin(cut: CutOff, every: Sequence[CutOff]) -> CutOff:

@@ -6,13 +6,11 @@ import ast
 import re
 from collections.abc import Collection
 
-import torch
-
 from backsight.source import Body, receiver_of_backward
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import bound, names_read, uses
-from backsight.source.body import blocks, callee, calls_in, is_compound, keyword, statements
-from backsight.source.edits import wrap, write
+from backsight.source.body import block_of, callee, calls_in, is_compound, keyword, statements
+from backsight.source.edits import on_line, wrap
 from backsight.source.imports import is_gradient_call
 from backsight.story.failure import Failure, Level
 from backsight.story.modes import nearest_at
@@ -27,8 +25,7 @@ def run_by_engine(failure: Failure) -> Level | None:
     for level in failure.users:
         if level.body is None or nearest_at(level.body, level.line) is not None or switches(level.body):
             return None
-        given = next(iter(level.variables.values()), None)
-        if level.frame.f_code.co_name == "backward" and issubclass(type(given), torch.autograd.function.FunctionCtx):
+        if level.runs_custom("backward"):
             outer = failure.levels[: failure.levels.index(level)]
             engine = next((each for each in reversed(outer) if each.frame.f_code in ENGINE_CALLS), None)
             return None if engine is not None and engine.variables.get("create_graph") else level
@@ -46,8 +43,7 @@ def enabled(lines: list[ast.stmt], body: Body) -> str:
     first, last = lines[0], lines[-1]
     text, end = body.text(first), last.end_lineno or last.lineno
     if first.lineno == end and not is_compound(first) and "…" not in text:
-        new = f"with torch.enable_grad(): {text}"
-        return f"on line {end}, write `{new}`{write(body.place(first), new)}"
+        return on_line(body.place(first), f"with torch.enable_grad(): {text}")
     where, under = (
         f"line {end}" if first.lineno == end else f"lines {first.lineno} to {end}",
         "with torch.enable_grad():",
@@ -62,7 +58,8 @@ def computing(body: Body, statement: ast.stmt, held: Collection[str] = ()) -> li
     receiver = receiver_of_backward(body, statement.lineno, statement.col_offset)
     made, asked = ancestors(body, receiver, statement.lineno) if receiver else {}, _asked(statement) or set(held)
     found = list[ast.stmt]()
-    for each in _before(body, statement):
+    block = block_of(body, statement)
+    for each in block[: block.index(statement)] if block else ():
         targets = bound(each)
         if targets & made.keys() and not targets & asked and any(u.name in asked for u in uses(each) if not u.binds):
             found.append(each)
@@ -75,10 +72,3 @@ def _asked(statement: ast.stmt) -> set[str]:
     calls = [node for node in calls_in(statement) if is_gradient_call(node)]
     given = next((call.args[1] if len(call.args) > 1 else keyword(call, "inputs") for call in calls), None)
     return {*names_read(given)}
-
-
-def _before(body: Body, statement: ast.stmt) -> list[ast.stmt]:
-    """What stands before a statement in its own block."""
-    within = (block for each in (body.node, *statements(body.node)) for _, block in blocks(each))  # type: ignore[arg-type]
-    block = next((block for block in within if statement in block), [statement])
-    return block[: block.index(statement)]

@@ -74,6 +74,11 @@ class Level:
     def function(self) -> str:
         return getattr(self.frame.f_code, "co_qualname", self.frame.f_code.co_name)
 
+    def runs_custom(self, method: str) -> bool:
+        """Whether it is this method of a custom Function, which autograd runs with gradients disabled."""
+        given = next(iter(self.variables.values()), None)
+        return self.frame.f_code.co_name == method and issubclass(type(given), torch.autograd.function.FunctionCtx)
+
     def value(self, name: str) -> object:
         """The value of a variable or a chain of attributes, `self.hidden`; None where no plain attribute holds it."""
         first, *rest = name.split(".")

@@ -201,7 +201,7 @@ def _block(subject: Subject, changed: Changed) -> tuple[str, Place]:
     """The statement that changes a tensor, with the condition around it that would be left empty; and its head."""
     level, first = subject.failure.user, changed.before
     body = level.body if level is not None else None
-    arms = next((e.arms for e in (spots(body.node) if body else ()) if body and body.place(e.node) == first), ())
+    arms = next((e.arms for e in spots(body) if body and body.place(e.node) == first), ())
     inside = [arm for arm, _ in arms if level and not covers(arm, level.line)]
     if body is None or not inside or isinstance(inside[0], LOOPS):
         return f"line {first.line}, `{first.text}`", first
@@ -420,11 +420,6 @@ def removed(*places: Place) -> str:
     """How statements go: `remove lines 12 and 14`. An `if` or `with` of which they are all goes along; where they are
     all of another block, `write `pass` on line 12`."""
     return "".join(_removal(*places))
-
-
-def without(*places: Place) -> str:
-    """The edits with which statements go."""
-    return _removal(*places)[1]
 
 
 def _removal(*places: Place) -> tuple[str, str]:

@@ -104,7 +104,7 @@ def _of_module(module: torch.nn.Module, name: str) -> Iterator[Hook]:
 def _hook(value: Any, kind: str, replaces: str, module: str) -> Hook | None:
     code = getattr(function_of(value.func if type(value) is partial else value), "__code__", None)
     body = function_at(code) if code is not None else None
-    every = statements(body.node) if body is not None else ()
+    every = statements(body)
     returns = [each for each in every if isinstance(each, ast.Return) and not _is_nothing(each.value)]
     found = [Hook(body, each, kind, replaces, [module]) for each in returns if body is not None]
     return next((each for each in found if each.cut), next(iter(found), None))

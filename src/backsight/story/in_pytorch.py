@@ -178,15 +178,6 @@ class _InPyTorch(ast.NodeTransformer):
     def _of_numpy(self, node: ast.Call) -> ast.expr:
         _, function = callee(node)
         first, rest = next(iter(node.args), None), node.args[1:]
-        if function == "corrcoef" and first is not None and len(rest) == 1:
-            return _of_torch("corrcoef", [_of_torch("stack", [ast.List([first, *rest], ast.Load())])])
-        if function == "gradient":
-            axes = [each.value for each in node.keywords if each.arg == "axis"]
-            if len(node.args) == len(node.keywords) == len(axes):  # torch.gradient has one for each axis
-                along = ast.Call(_of_torch(function, []).func, node.args, [ast.keyword("dim", axes[0])])
-                return ast.Subscript(along, ast.Constant(0), ast.Load())
-            self.unknown.append(f"{ast.unparse(node.func)}()")
-            return node
         keywords = [_renamed(function, each) for each in node.keywords]
         if function in ("std", "var") and not any(each.arg == "correction" for each in keywords):
             keywords = [*keywords, ast.keyword("correction", ast.Constant(0))]  # torch has 1
@@ -198,7 +189,7 @@ class _InPyTorch(ast.NodeTransformer):
         other = _RENAMED.get(function, function)
         spaces = (("", torch), ("fft.", torch.fft), ("linalg.", torch.linalg))
         path = next((f"{at}{other}" for at, held in spaces if other in vars(held)), "")
-        if not path:
+        if not path or function in ("corrcoef", "gradient"):  # torch's take and return something else
             self.unknown.append(f"{ast.unparse(node.func)}()")
             return node
         return ast.Call(ast.parse(f"torch.{path}", mode="eval").body, node.args, keywords)

@@ -6,7 +6,7 @@ import ast
 
 from backsight.source import loop_facts
 from backsight.source.body import callee, calls_in, dotted, statements
-from backsight.source.edits import OR, put, remove, write
+from backsight.source.edits import OR, put, put_at, remove, write
 from backsight.source.rewriting import rewritten
 from backsight.story.carrier import Carrier
 from backsight.story.histories import along, value_under
@@ -64,7 +64,7 @@ def _written(found: Carrier) -> str:
     made, adds = f"{name} = []", f"{name}.append({body.text(root)})"
     end = loop.end or loop.line
     return (
-        f"put `{made}` above line {loop.line}{put(made, 'above', loop)}, write `{adds}` on line {level.line}"
+        f"{put_at(made, 'above', loop)}, write `{adds}` on line {level.line}"
         f"{write(level.place, adds)}, and put {listed([f'`{each}`' for each in texts])} below the loop at line {end} "
         f"instead of on line{'s' * (len(moved) > 1)} {listed([str(each.line) for each in moved])}"
         f"{''.join(str(remove(each)) for each in moved)}{put(chr(10).join(texts), 'beside', loop)}"

@@ -213,7 +213,7 @@ def _given_for(case: Case, init: Body, argument: str) -> str:
         return ""
     at = names.index(argument) - 1
     for level in case.failure.users:
-        for each in statements(level.body.node) if level.body else ():
+        for each in statements(level.body):
             for call in calls_in(each):
                 cls = value_of(level, call.func)
                 own = is_class(cls) and any(body.node is init.node for body in methods_of(cls))
@@ -352,7 +352,7 @@ def each_again(level: Level | None, loss: str) -> str:
     """What to write in a loop over losses of one forward pass, `for name, loss in losses.items():`, in which an
     optimizer steps each time."""
     body = level.body if level is not None else None
-    for loop in (each for each in statements(body.node) if isinstance(each, ast.For)) if body else ():
+    for loop in (each for each in statements(body) if isinstance(each, ast.For)):
         target, call = loop.target, loop.iter
         if not isinstance(target, ast.Tuple) or not isinstance(call, ast.Call) or callee(call)[1] != "items":
             continue
@@ -422,7 +422,7 @@ def _requests(level: Level, made: Place | None) -> dict[Place, str]:
     for call in calls_in(statement_at(level.body, *made.position)) if made is not None else ():
         function = function_called(section, call)[0] if section is not None else None
         body = function_at(function.__code__) if function is not None else None
-        for each in statements(body.node) if body is not None else ():
+        for each in statements(body):
             if body is not None and (new := without_request(body, each)):
                 found[body.place(each)] = new
     return found
@@ -494,7 +494,7 @@ def _into_loop(level: Level, loop: Place, name: str, made: Place | None) -> str:
     lines = sorted({made.line, *_computed_along(level, made)})
     head, every = (
         names_read(statement_at(level.body, *loop.position)),
-        statements(level.body.node) if level.body else (),
+        statements(level.body),
     )
     if any(not head.isdisjoint(bound(each)) for each in every if each.lineno in lines):  # it goes through them
         return f"compute {name} inside the loop at line {loop.line}, from what each iteration takes"
@@ -531,7 +531,7 @@ def along(level: Level, made: Sequence[Place]) -> str:
 
 def _after(level: Level, lines: Sequence[int], loop: int) -> list[ast.stmt]:
     """The statements between those lines and the loop that read what they bind, and so on."""
-    every = [*statements(level.body.node)] if level.body else []
+    every = [*statements(level.body)]
     names = set[str]().union(*(bound(each) for each in every if each.lineno in lines))
     found: list[ast.stmt] = []
     for each in every:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from backsight.source import Body, LoopFacts, Place, assignments, backward_roots, calls_of, loop_facts, parsed, read_at
 from backsight.source.bindings import are_alternatives, bound, parameters_of, reads, spots, uses
 from backsight.source.body import blocks, callee, calls_in, covers, dotted, expressions, statement_at, statements
-from backsight.source.edits import OR, change, instead, move, on_line, put, sentence, write
+from backsight.source.edits import OR, change, instead, move, on_line, put, put_at, sentence, write
 from backsight.source.keeping import Keeping
 from backsight.source.out_of_place import in_place
 from backsight.source.rewriting import rewritten, simple
@@ -258,7 +258,7 @@ def _of_iteration(found: Carrier) -> str:
 def _begun_anew(found: Carrier) -> str:
     """To begin the sum anew below the backward that has freed the graph of what it holds."""
     name, body, earlier, added = found.name, found.level.body, found.read, found.stored
-    every = spots(body.node) if body is not None else []
+    every = spots(body)
     spot = next((each for each in every if added is not None and each.node.lineno == added.line), None)
     if body is None or spot is None or earlier is None:
         return f"Begin {name} anew after that backward()."
@@ -364,7 +364,7 @@ def _clearing(level: Level | None, container: str) -> str:
         return ""
     after = next((each for each in along(level, steps_of_pass(level)) if each.line >= level.line), level.place)
     code = f"{container}.clear()"
-    return f": put `{code}` below line {after.line}{put(code, 'below', after)}"
+    return f": {put_at(code, 'below', after)}"
 
 
 def _trains_all(case: Case, container: str) -> bool:
@@ -411,7 +411,7 @@ def _is_read_below(keeping: Keeping) -> bool:
     body, statement = read_at(keeping.place)
     if body is not None and keeping.value in parameters_of(body.node):
         return True
-    after = (each for each in statements(body.node) if statement and each.lineno > statement.lineno) if body else ()
+    after = (each for each in statements(body) if statement and each.lineno > statement.lineno)
     return any(reads(each, keeping.name) for each in after)
 
 
@@ -442,7 +442,7 @@ def _written(found: Carrier) -> str:
 def _runs_once(case: Case, body: Body) -> bool:
     """Whether one statement of what runs backward calls a function, once in each pass."""
     for level in case.failure.users:
-        every = [(each, call) for each in statements(level.body.node) for call in calls_in(each)] if level.body else []
+        every = [(each, call) for each in statements(level.body) for call in calls_in(each)]
         ran = ((each, function_called(level, call)) for each, call in every)
         calls = [each for each, given in ran if any(one.body.node is body.node for one in [*run_by(*given)][:1])]
         if calls:
@@ -474,7 +474,7 @@ def written_alike(found: Carrier) -> dict[str, Place]:
     body, _ = read_at(found.stored)
     name = found.keeping.name if found.keeping else found.name
     alike: dict[str, Place] = {}
-    for each in statements(body.node) if body else ():
+    for each in statements(body):
         target = each.targets[0] if isinstance(each, ast.Assign) else None
         held = (dotted(target.value) or "") if isinstance(target, ast.Subscript) else ""
         if body is None or not isinstance(each, ast.Assign) or held.rpartition(".")[0] != name.rpartition(".")[0]:

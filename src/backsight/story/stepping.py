@@ -52,7 +52,7 @@ def steps_in(function: Function) -> Iterator[Step]:
     A receiver that is not known, as its variable is gone, may be one: then `.step()` counts without arguments.
     """
     body = function.body
-    for statement in statements(body.node) if body else ():
+    for statement in statements(body):
         every = list(expressions(statement))
         later = {id(node) for each in every if isinstance(each, ast.Lambda) for node in ast.walk(each.body)}
         for call in every:
@@ -79,7 +79,7 @@ def trained_next(level: Level) -> frozenset[int] | None:
     those whose gradients are zeroed in between. None if one of these optimizers is not known."""
     found, zeroed = set[int](), set[int]()
     steps = {each.place.position: each for each in steps_in(level)}
-    for statement in statements(level.body.node) if level.body else ():
+    for statement in statements(level.body):
         if begins(statement) <= level.place.position:
             continue
         if (step := steps.get(begins(statement))) is not None:

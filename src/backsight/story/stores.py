@@ -232,7 +232,7 @@ def _returned(failure: Failure, path: str) -> Iterator[Store]:
     wrapped = (namespace(held_as(failure, path.rpartition(".")[0])) or {}).get("__wrapped__")
     function = function_of(wrapped)
     body = function_at(function.__code__) if function is not None else None
-    for each in statements(body.node) if body is not None else ():
+    for each in statements(body):
         if body is not None and isinstance(each, ast.Return) and each.value is not None:
             yield Store(body, Keeping(body.place(each), path, body.text(each.value), cached=True), inside=True)
 

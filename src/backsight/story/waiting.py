@@ -17,7 +17,7 @@ from backsight.source import Body, Place, assignments, function_at
 from backsight.source.bindings import uses
 from backsight.source.body import callee, expressions, functions, statements
 from backsight.source.coroutines import AsyncFor, AsyncFunctionDef, AsyncWith, Await
-from backsight.source.edits import move, put, unwrap, write
+from backsight.source.edits import move, put_at, unwrap, write
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, method
 from backsight.story.files import user_files
@@ -61,7 +61,7 @@ class Waiting(NamedTuple):
             edit = write(off.place, ast.unparse(head)) if others else ""
             remove = f"Remove {off.text} from line {off.place.line}{edit}"
         place, mark = Place(body.file, getattr(body.node, "lineno", 0), ""), "@torch.no_grad()"
-        return f"{remove}, and put `{mark}` above line {place.line}{put(mark, 'above', place)}"
+        return f"{remove}, and {put_at(mark, 'above', place)}"
 
 
 def waiting_generators(failure: Failure) -> Iterator[Waiting]:

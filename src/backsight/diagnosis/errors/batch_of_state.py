@@ -17,7 +17,7 @@ from backsight.naming.plain import namespace
 from backsight.source import Place, assignments, loop_facts, statement_at
 from backsight.source.bindings import parameters_of, uses
 from backsight.source.body import LOOPS, callee, calls_in, dotted, statements
-from backsight.source.edits import OR, instead, put
+from backsight.source.edits import OR, instead, put_at
 from backsight.source.rewriting import with_flag
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
@@ -119,7 +119,7 @@ def _last_batch(failure: Failure, rows: int, before: int) -> str:
 def _loaders(failure: Failure) -> Iterator[tuple[Level, str, object]]:
     """The loaders that the functions which run iterate over, with what they call them."""
     for level in failure.users:
-        for loop in statements(level.body.node) if level.body else ():
+        for loop in statements(level.body):
             if isinstance(loop, LOOPS) and loop.lineno <= level.line <= (loop.body[-1].end_lineno or 0):
                 for use in uses(getattr(loop, "iter", None)):
                     value = level.value(use.name)
@@ -129,11 +129,11 @@ def _loaders(failure: Failure) -> Iterator[tuple[Level, str, object]]:
 
 def _new_state(found: Refusal, call: ast.Call, name: str) -> str:
     """The statement that drops a state of another size, before the module that starts anew where it gets None."""
-    text, line = found.level.body.text(call.args[0]) if found.level.body else "x", found.level.line
+    text = found.level.body.text(call.args[0]) if found.level.body else "x"
     held, cell = found.level.value(name), "batch_first" not in (namespace(found.module) or {})
     part = name if is_tensor(held) else f"{name}[0]"
     axes = [0 if cell else 1, 0 if cell or (namespace(found.module) or {}).get("batch_first") else 1]
     if not any(True for _ in tensors_in(held)) or not dotted(call.args[0]):
         return f"give None instead of {name} where the number of rows changes"
     new = f"if {name} is not None and {part}.size({axes[0]}) != {text}.size({axes[1]}): {name} = None"
-    return f"put `{new}` above line {line}{put(new, 'above', found.level.place)}"
+    return put_at(new, "above", found.level.place)

@@ -23,7 +23,7 @@ from backsight.naming.plain import class_name
 from backsight.source import Place, function_at, loop_facts, read_at
 from backsight.source.bindings import names_read, uses
 from backsight.source.body import callee, dotted, expressions, is_constant, keyword, parsed, statements
-from backsight.source.edits import change, on_line, on_line_with, put, put_at, sentence, write
+from backsight.source.edits import change, on_line, on_line_with, put, put_at, sentence
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, follow, function_of, message_of, owner_of
 from backsight.story.files import calls_in_files
@@ -251,7 +251,7 @@ def _cause(failure: Failure, function: object) -> Unsteady | None:
     if place is not None and given is not None and drawn is not None:
         body, statement = read_at(place)
         new = rewritten(body, statement, {given: "True"}) if body and statement else ""
-        how = f"On line {place.line}, write `{new}`{write(place, new)}" if new else "Remove preserve_rng_state=False"
+        how = sentence(on_line(place, new)) if new else "Remove preserve_rng_state=False"
         return Unsteady(
             place,
             f"keeps no random state: {drawn[0]} draws other numbers in the second run.",

@@ -334,7 +334,7 @@ def _held_together(refused: Refused) -> str:
 
 def _reads(body: Body | None, attribute: str, *, to_detach: bool) -> bool:
     """Whether a function reads an attribute, or an entry of it; `to_detach`: that alone counts, too."""
-    inside = [node for each in statements(body.node) for node in ast.walk(each)] if body else []
+    inside = [node for each in statements(body) for node in ast.walk(each)]
     spared = {id(n.value) for n in inside if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)}
     if not to_detach:
         spared |= {id(n.value) for n in inside if isinstance(n, ast.Attribute) and n.attr == "detach"}

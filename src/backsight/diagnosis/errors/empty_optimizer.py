@@ -27,7 +27,7 @@ from backsight.source import assignments, loop_facts, read_at, statement_at
 from backsight.source.bindings import bound, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.definitions import FILLING, values_of
-from backsight.source.edits import change, instead, lines_of, move, put, write
+from backsight.source.edits import change, instead, lines_of, move, put_at, write
 from backsight.source.freezing import freezing_of, freezings
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, method
@@ -301,8 +301,7 @@ def in_another_object(given: Given) -> Finding | None:
 
 
 def _above(given: Given, code: str) -> str:
-    line = given.level.statement.lineno if given.level.statement else given.node.lineno
-    return f"put `{code}` above line {line}{put(code, 'above', given.level.place)}"
+    return put_at(code, "above", given.level.place)
 
 
 def of_tensors(given: Given, *, asked: bool) -> Finding | None:
@@ -569,7 +568,7 @@ def _asks(value: ast.expr, attribute: str) -> bool:
 def _filled_under(given: Given, attribute: str) -> bool:
     """Whether what fills the list stands under a condition that asks for an attribute."""
     name, body = dotted(given.node), given.level.body
-    for each in statements(body.node) if name and body else ():
+    for each in statements(body) if name else ():
         if isinstance(each, ast.If) and _asks(each.test, attribute) and _fills_within(each, name or ""):
             return True
     return False

@@ -20,7 +20,7 @@ from backsight.naming import search
 from backsight.source import Body, Place, calls_of, loop_facts, parsed, statement_at
 from backsight.source.bindings import bound, spots, uses
 from backsight.source.body import callee, is_shared, statements
-from backsight.source.edits import OR, marks_of, move, on_line, put, sentence, without_marks, write
+from backsight.source.edits import OR, marks_of, move, on_line, put, put_at, sentence, without_marks, write
 from backsight.source.exits import exits
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
@@ -148,7 +148,7 @@ def _left_early(misused: Misused, here: Call, updates: Sequence[Call], title: st
 def _before(body: Body, place: Place, code: str) -> str:
     """How something is to run before a statement: above it, or on its line where that is `if failed: continue`."""
     if not is_shared(body, place.line):
-        return f"put `{code}` above line {place.line}{put(code, 'above', place)}"
+        return put_at(code, "above", place)
     line = body.lines[place.line - 1].encode("utf-8", "replace")
     parts = (line[: place.column], f"{code}; ".encode(), line[place.column :])
     return on_line(place, b"".join(parts).decode("utf-8", "replace").strip())
@@ -204,8 +204,8 @@ def _instead_of_both(misused: Misused, first: Place, method: str) -> str:
         if scaler and optimizer:
             call = f"{scaler[0].path}.unscale_({optimizer[0].path})"
             return (
-                f"Unscale once per step, after the last backward() and before clipping: {without}, and put `{call}` "
-                f"above line {level.line}{put(call, 'above', level.place)}."
+                f"Unscale once per step, after the last backward() and before clipping: {without}, and "
+                f"{put_at(call, 'above', level.place)}."
             )
     return f"Call {method}() once in each step: {removed(first)}, {_or_this(misused.asked)}."
 

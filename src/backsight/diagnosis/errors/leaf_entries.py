@@ -23,7 +23,7 @@ def entries(found: Written) -> str:
     loop, name = carrying(found), found.name
     if loop is None or not isinstance(found.statement, ast.Assign | ast.AugAssign):
         return ""
-    reading = [each for each in _statements(found) if each.lineno >= loop.lineno and _reads(name, each)]
+    reading = [each for each in statements(found.level.body) if each.lineno >= loop.lineno and _reads(name, each)]
     writing = [each for each in reading if name in changed_names(each)]
     last = name.rpartition(".")[2]
     new = last if "." in name and last not in found.level.variables else f"new_{last}"
@@ -69,17 +69,13 @@ def carrying(found: Written) -> Loop | None:
     """The outermost loop around the statement within one forward pass, in which the name stands for the same leaf: one
     turn goes on with what the turn before wrote."""
     line, own = found.level.line, {found.name, found.name.partition(".")[0]}
-    for loop in (each for each in _statements(found) if isinstance(each, LOOPS) and covers(each, line)):
-        inside = [each for each in _statements(found) if loop.lineno <= each.lineno <= (loop.end_lineno or 0)]
+    for loop in (each for each in statements(found.level.body) if isinstance(each, LOOPS) and covers(each, line)):
+        inside = [each for each in statements(found.level.body) if loop.lineno <= each.lineno <= (loop.end_lineno or 0)]
         trains = any(callee(call)[1] in ("backward", "step", "grad") for each in inside for call in calls_in(each))
         anew = (name for each in inside if not isinstance(each, ast.AugAssign) for name in bound(each))
         if not trains and own.isdisjoint(anew):
             return loop
     return None
-
-
-def _statements(found: Written) -> list[ast.stmt]:
-    return [*statements(found.level.body.node)] if found.level.body else []
 
 
 def _reads(name: str, statement: ast.stmt) -> bool:

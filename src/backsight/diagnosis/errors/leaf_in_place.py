@@ -219,7 +219,7 @@ def _calls_a_model(found: Written) -> bool:
 
 def _loop_over_parameters(found: Written) -> ast.For | None:
     """The loop around the statement that runs over parameters, with the changed tensor among its targets."""
-    for loop in (each for each in _statements(found) if isinstance(each, ast.For)):
+    for loop in (each for each in statements(found.level.body) if isinstance(each, ast.For)):
         calls = (callee(node)[1] for node in ast.walk(loop.iter) if isinstance(node, ast.Call))
         runs = any(name in ("parameters", "named_parameters") for name in calls)
         if runs and found.name in target_names(loop.target) and any(n is found.statement for n in ast.walk(loop)):
@@ -269,7 +269,9 @@ def _asking_last(found: Written, others: Sequence[Place]) -> str:
     if body is None or statement is None or not plain or found.outer != found.level.place:
         return ""
     last = max([found.outer, *others], key=lambda each: each.line)
-    loops = (each for each in _statements(found) if isinstance(each, LOOPS) and each.lineno > statement.lineno)
+    loops = (
+        each for each in statements(found.level.body) if isinstance(each, LOOPS) and each.lineno > statement.lineno
+    )
     around = next((body.place(each) for each in loops if covers(each, last.line)), last)
     return f"{write(body.place(statement), plain)}{put(f'{found.name}.requires_grad_()', 'beside', around)}"
 
@@ -304,7 +306,7 @@ def _runs_once(found: Written) -> bool:
             )
             if any(use.name in changes for use in uses(each.test) if not use.binds):
                 return True
-        for statement in statements(level.body.node) if level.body else ():
+        for statement in statements(level.body):
             inside |= bound(statement) | changed_names(statement)
     return False
 
@@ -315,7 +317,7 @@ def _is_plain(node: ast.AST) -> TypeGuard[ast.stmt]:
 
 def _conditions(level: Level) -> list[ast.If]:
     """The conditions around the line of a level, the outermost first."""
-    every = [each for each in statements(level.body.node) if isinstance(each, ast.If)] if level.body else []
+    every = [each for each in statements(level.body) if isinstance(each, ast.If)]
     return [each for each in every if each.body[0].lineno <= level.line <= (each.body[-1].end_lineno or 0)]
 
 
@@ -379,7 +381,7 @@ def _summed(found: Written, loop: Loop, away: str) -> str:
 def _is_lost(found: Written) -> bool:
     """Whether a new tensor for a weight would be gone: a loop outside of a forward names it, and nothing reads it."""
     line = found.level.line
-    loops = [each for each in _statements(found) if isinstance(each, ast.For) and covers(each, line)]
+    loops = [each for each in statements(found.level.body) if isinstance(each, ast.For) and covers(each, line)]
     named = any(found.name in target_names(each.target) for each in loops)
     return named and _is_kept_up(found) and not _statements_reading(found, line + 1)
 
@@ -399,23 +401,19 @@ def _used(found: Written, new: str, reading: Sequence[ast.stmt]) -> str:
     return instead_of(found, _called(found), dict.fromkeys(reading, new))
 
 
-def _statements(found: Written) -> list[ast.stmt]:
-    return [*statements(found.level.body.node)] if found.level.body else []
-
-
 def _statements_reading(found: Written, first: int) -> list[ast.stmt]:
     """The statements from a line on that read what the failing one calls the leaf: a variable, `layers[0].weight`."""
     text, name = found.level.body.text if found.level.body else ast.unparse, _called(found)
     return [
         each
-        for each in _statements(found)
+        for each in statements(found.level.body)
         if each.lineno >= first and any(text(node) == name for node in computed_with(each))
     ]
 
 
 def _model_of(found: Written) -> str:
     """The module that is called beside the statement and has this very parameter: a list would not reach it."""
-    for name in sorted({dotted(node.func) or "" for each in _statements(found) for node in calls_in(each)}):
+    for name in sorted({dotted(node.func) or "" for each in statements(found.level.body) for node in calls_in(each)}):
         value = found.level.value(name)
         if is_module(value) and any(each is _leaf(found) for each in parameters_in(value)):
             return name
@@ -461,7 +459,7 @@ def _rebuilt(found: Written, away: str) -> str:
 
 def _loop_of(found: Written) -> ast.For | None:
     """The loop of which the statement is all."""
-    loops = (each for each in _statements(found) if isinstance(each, ast.For))
+    loops = (each for each in statements(found.level.body) if isinstance(each, ast.For))
     return next((each for each in loops if len(each.body) == 1 and each.body[0] is found.statement), None)
 
 
@@ -481,7 +479,7 @@ def _reads_own_gradient(found: Written) -> bool:
     attributes = (node for node in expressions(statement) if isinstance(node, ast.Attribute) and node.attr == "grad")
     if any(not library(node) for node in attributes):
         return True
-    before = (each for each in _statements(found) if statement is not None and each.lineno < statement.lineno)
+    before = (each for each in statements(found.level.body) if statement is not None and each.lineno < statement.lineno)
     return any(dotted(node) == f"{found.name}.grad" for each in before for node in expressions(each))
 
 

@@ -490,7 +490,7 @@ def _calling(lost: Lost) -> str:
     if body is None or statement is None or not isinstance(value, ast.Attribute | ast.Name):
         return ""
     place, new = body.place(statement), rewritten(body, statement, {value: f"{body.text(value)}()"})
-    return f"Call it: on line {place.line}, write `{new}`{write(place, new)}."
+    return f"Call it: {on_line(place, new)}."
 
 
 def _unlocated(failure: Failure, kind: str) -> Finding:

@@ -200,7 +200,7 @@ def paired(failure: Failure, level: Level, parameter: str) -> Paired | None:
 
 def _zipped(level: Level, parameter: str) -> tuple[ast.For, ast.expr, ast.expr] | tuple[None, None, None]:
     """The innermost loop over `zip` that gives the parameter, what it takes that from, and what the gradient."""
-    every = statements(level.body.node) if level.body else ()
+    every = statements(level.body)
     loops = [each for each in every if isinstance(each, ast.For) and each.lineno < level.line <= (each.end_lineno or 0)]
     for loop in reversed(loops):
         match loop:

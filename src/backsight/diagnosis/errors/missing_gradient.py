@@ -14,8 +14,8 @@ from backsight.diagnosis.errors.gradient_returned import gradient_returned, retu
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.errors.warned import below, of_result
 from backsight.diagnosis.evidence.gradients import Read, gone_through, gradient_read, holder_of, made
-from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
-from backsight.diagnosis.evidence.left_out import LeftOut, detached, left_out
+from backsight.diagnosis.evidence.idle import Reason, idle_in, parameter_at, reason_for, trainable, whole
+from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.evidence.over_nothing import over_nothing
 from backsight.diagnosis.evidence.values_alone import values_alone
 from backsight.diagnosis.finding import Finding
@@ -187,15 +187,13 @@ def _unreached(failure: Failure, read: Read) -> Finding:
     siblings, turns = _siblings(failure, read), _take_turns(failure)
     others = _have_some(siblings)
     bare = [read.tensor, *(each for each in siblings if gradient_of(each) is None)]
-    nothing = over_nothing(failure, bare)
-    reason = nothing[1] if nothing else detached(failure, bare)
+    reason = over_nothing(failure, bare) or detached(failure, bare)
     if reason is not None and turns:  # other losses may reach it: then it need not be a mistake
         fix = f"{_skipping(read)} {OR}If this loss should train {read.name}: {reason.fix[:1].lower()}{reason.fix[1:]}"
         reason = replace(reason, place=read.place, fix=fix)
     reason = reason or _in_module(failure, read) or (None if others else _of_other_leaves(failure, read))
-    out = _left_out(failure, read) if others and reason is None else None
+    out = left_out(failure, [read.tensor]) if others and reason is None else None
     exact = others or (reason is not None and (reason.held or _was_seen(failure, read, reason)))
-    exact = exact and (out is None or out.sure)
     evidence = reason.evidence if reason else out.evidence(read.name) if out else ()
     known = " Other parameters have one." if others else ""
     since = " since the last zero_grad()" if others and _is_zeroed(failure) else ""
@@ -252,12 +250,6 @@ def _skipped(read: Read) -> str:
     return f"if {condition}: {body.text(statement)}" if simple else ""
 
 
-def _left_out(failure: Failure, read: Read) -> LeftOut | None:
-    """A condition that leaves what uses the parameter out of the loss."""
-    holder = holder_of(failure, read.tensor)
-    return left_out(failure, [read.tensor], holder.parameter.split(".")[:-1] if holder else [])
-
-
 def _is_zeroed(failure: Failure) -> bool:
     """Whether the functions that run set gradients to None, so that an earlier backward may have reached it."""
     return any(True for level in failure.users if level.body for _ in _named(level.body, "zero_grad"))
@@ -283,8 +275,8 @@ def _in_module(failure: Failure, read: Read) -> Reason | None:
     every = list(trainable(holder.module))
     missing = [path for path in every if gradient_of(parameter_at(holder.module, path)) is None]
     own = f"{holder.parameter}."
-    idle = [idle_in(holder.module, path) for path in whole(missing, every) if own.startswith(f"{path}.")]
-    return never_used(idle) or next((found for each in idle if (found := reason_for(failure, each))), None)
+    paths = [path for path in whole(missing, every) if own.startswith(f"{path}.")]
+    return reason_for(failure, [idle_in(holder.module, path) for path in paths])
 
 
 def _of_other_leaves(failure: Failure, read: Read) -> Reason | None:

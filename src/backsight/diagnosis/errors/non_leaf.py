@@ -21,7 +21,7 @@ from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, backward_roots, only, statements_of
 from backsight.source.ancestry import ancestors
 from backsight.source.body import calls_in, dotted, expressions, functions, last_name, read_at, statements
-from backsight.source.edits import OR, on_line, on_line_with, put, sentence, without_marks
+from backsight.source.edits import OR, on_line, on_line_with, put, put_at, sentence, without_marks
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
@@ -156,7 +156,7 @@ def _of_buffers(failure: Failure, tensors: list[torch.Tensor], names: list[str])
         return ""
     again = f"for each in [b for b in {root}.buffers() if not b.is_leaf]: each.detach_().requires_grad_()"
     return (
-        f"Make leaves of them again: put `{again}` above line {level.line}{put(again, 'above', level.place)}. {OR}Or "
+        f"Make leaves of them again: {put_at(again, 'above', level.place)}. {OR}Or "
         "make parameters of these buffers, with torch.nn.Parameter: a conversion of the module leaves parameters the "
         "leaves that they are."
     )
@@ -188,7 +188,7 @@ def _fix(failure: Failure, refused: list[Refused]) -> str:
     leaf = how = f"{name} = {name}.detach().requires_grad_()"
     last = next((each.made for each in refused if each.made and each.name == name), None)
     if last:
-        how = f"put `{leaf}` below line {last.line}{put(leaf, 'below', last)}"
+        how = put_at(leaf, "below", last)
     elif refused and failure.user and failure.user.value(name) is refused[0].tensor:
         how += str(put(leaf, "above", failure.user.place))
     return f"Make it a leaf after the last computation: {how}, {OR}or nn.Parameter({name}.detach())."

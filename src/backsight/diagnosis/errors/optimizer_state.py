@@ -27,7 +27,7 @@ from backsight.snapshot import groups
 from backsight.source import Place, calls_of, only, read_at, statements_of
 from backsight.source.bindings import are_alternatives, assigned
 from backsight.source.body import callee, calls_in, dotted, statements
-from backsight.source.edits import OR, on_line, put
+from backsight.source.edits import OR, on_line, put_at
 from backsight.source.freezing import freezings
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
@@ -107,7 +107,7 @@ class _Case:
         for level in self.found.failure.users:
             own = {name for name, value in level.variables.items() if value is self.optimizer}
             around = {name for name, value in level.variables.items() if self._is_held_by(value)}
-            above = [each for each in statements(level.body.node) if each.lineno < level.line] if level.body else []
+            above = [each for each in statements(level.body) if each.lineno < level.line]
             made = [
                 each
                 for each in above
@@ -238,8 +238,7 @@ def _of_more(case: _Case, saved: list[Shape | None]) -> Finding | None:
                 shown(adding, f"adds an empty group to {case.name}."),
                 shown(at, f"runs that while {names} is frozen.") if at != adding else None,
             ),
-            f"Unfreeze {names} before its group is added: put `{turning}` above line {at.line}"
-            f"{put(turning, 'above', at)}. {without}",
+            f"Unfreeze {names} before its group is added: {put_at(turning, 'above', at)}. {without}",
             at,
             exact=sure,
         )

@@ -15,7 +15,7 @@ from backsight.diagnosis.errors.weights_made import assigned_at
 from backsight.naming.plain import class_dict, class_name, mro, namespace, slots
 from backsight.naming.referents import closure
 from backsight.source.body import body_around
-from backsight.source.edits import on_line, put
+from backsight.source.edits import on_line, put_at
 from backsight.story.failure import is_users, method
 from backsight.story.memory import is_module
 from backsight.story.sections import body_of
@@ -115,5 +115,4 @@ def _as_module(cls: type) -> str:
         return ""
     place, above = around.place(found), body.place(first)
     head = on_line(place, f"class {name}({nn_of(place)}.Module):")
-    line = f"put `super().__init__()` above line {above.line}{put('super().__init__()', 'above', above)}"
-    return f"Make {name} an nn.Module: {head}, and {line}."
+    return f"Make {name} an nn.Module: {head}, and {put_at('super().__init__()', 'above', above)}."

@@ -21,7 +21,7 @@ from backsight.source import Body, Place, function_at, only, statements_of
 from backsight.source.bindings import assigned, spots
 from backsight.source.body import callee, calls_in, dotted, expressions, is_compound, is_text, statements
 from backsight.source.definitions import definitions
-from backsight.source.edits import alternatives, on_line, put, without_marks, write
+from backsight.source.edits import alternatives, on_line, put_at, without_marks, write
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, follow
@@ -125,9 +125,7 @@ def _displayed(found: Refusal, first: int, second: int, out_of: int, written: st
     ]
     leaving, other = names[out_of], names[first if out_of == second else second]
     kept = _without(leaving, other)
-    new = f"{leaving} = {kept}"
-    puts = f"put `{new}` above line {statement.lineno}{put(new, 'above', body.place(statement))}"
-    return lines, puts if kept else written
+    return lines, put_at(f"{leaving} = {kept}", "above", body.place(statement)) if kept else written
 
 
 def _params(group: ast.expr) -> ast.expr | None:
@@ -149,7 +147,7 @@ def _called(lists: Mapping[str, Sequence[object]], group: Sequence[object]) -> s
 
 def _filled(level: Level, name: str) -> Place | None:
     """The one statement that puts something into a list."""
-    every = spots(level.body.node) if level.body is not None and name else ()
+    every = spots(level.body) if name else ()
     found = (each for each in every if any(not known.replaces for known in definitions(each, name)))
     place = only(found)
     return level.body.place(place.node) if place is not None and level.body is not None else None
@@ -178,7 +176,7 @@ def _once(level: Level, name: str, held: Sequence[object]) -> str:
     """The next statement that reads a list which holds a parameter twice, with each of them once."""
     twice = len({id(each) for each in held}) < len(held)
     body = level.body
-    later = [each for each in statements(body.node) if each.lineno >= level.line] if body and twice else []
+    later = [each for each in statements(body) if each.lineno >= level.line] if twice else []
     found = ((each, _with(level, each, name, f"list(dict.fromkeys({name}))")) for each in later)
     return next((on_line(body.place(each), new) for each, new in found if body and new), "")
 
@@ -212,7 +210,7 @@ def _given(module: object) -> Iterator[tuple[str, Place, object]]:
         for name, value in held.items():
             code = getattr(value.fget, "__code__", None) if type(value) is property else None
             body = function_at(code) if code is not None else None
-            for each in statements(body.node) if body is not None else ():
+            for each in statements(body):
                 owner, *path = (dotted(each.value) or "").split(".") if isinstance(each, ast.Return) else [""]
                 if owner == "self" and path and body is not None:
                     yield name, body.place(each), follow(module, path)

@@ -94,7 +94,7 @@ def several_backwards(failure: Failure) -> SeveralBackwards | None:
     """Return what shows that backward runs more than once for one forward: in a loop below it, or by statements."""
     for level in failure.users:
         body = level.body
-        every = list(statements(body.node)) if body is not None else []
+        every = list(statements(body))
         models = [(each, name) for each in every if (name := _model_in(level, each))]
         before = [each for each in models if each[0].lineno < level.line]
         if body is None or not before:

@@ -73,7 +73,7 @@ def _instead(body: Body, statement: ast.stmt, call: ast.Call, name: str) -> str:
 def _accumulates(level: Level) -> bool:
     """Whether a level stands in a loop that runs backward and takes no step: that over the parts of a batch."""
     body = level.body
-    for loop in (each for each in statements(body.node) if isinstance(each, LOOPS)) if body else ():
+    for loop in (each for each in statements(body) if isinstance(each, LOOPS)):
         if loop.lineno < level.line <= (loop.end_lineno or loop.lineno):
             inside = [call for each in ast.walk(loop) if isinstance(each, ast.stmt) for call in calls_in(each)]
             runs = any(loop.lineno <= each.line <= (loop.end_lineno or 0) for each in backward_calls(body))

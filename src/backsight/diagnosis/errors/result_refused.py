@@ -11,7 +11,6 @@ from functools import cached_property
 
 import numpy
 import torch
-from torch.autograd.function import FunctionCtx
 from torch.utils.data import get_worker_info
 
 from backsight.diagnosis.amending import block_of
@@ -279,7 +278,7 @@ class Refused:
         """The backward of a custom Function in which it is refused, and the line that runs it to take a gradient with a
         graph of its own: what that backward computes must be differentiable, too."""
         levels = self.failure.levels
-        at = next((k for k in range(len(levels) - 1, -1, -1) if _is_backward(levels[k])), None)
+        at = next((k for k in range(len(levels) - 1, -1, -1) if levels[k].runs_custom("backward")), None)
         if at is None or self.failure.user not in levels[at:]:
             return None
         engine = next((k for k in range(at, -1, -1) if levels[k].frame.f_code in ENGINE_CALLS), None)
@@ -468,11 +467,6 @@ def _is_all_of_it(level: Level, out: ast.expr) -> bool:
         given = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         return plain and out.id not in given and (out.id in code.co_varnames or code.co_name == "<module>")
     return plain and isinstance(out, ast.Attribute)
-
-
-def _is_backward(level: Level) -> bool:
-    given = next(iter(level.variables.values()), None)
-    return level.frame.f_code.co_name == "backward" and issubclass(type(given), FunctionCtx)
 
 
 def _differentiable(level: Level, text: str) -> str:

@@ -417,8 +417,8 @@ def open_terms(failure: Failure, root: torch.Tensor) -> OpenTerms | None:
     """
     graph = survey((root,), frames=failure.frames).graph
     parts = [*_parts(graph)]
-    many = sum(_elements(each) > 1 for each in parts)
-    sums = (each for each in parts if each.op == "Sum" and _elements(each) == 1)
+    many = sum(_size(each.shape) > 1 for each in parts)
+    sums = (each for each in parts if each.op == "Sum" and _size(each.shape) == 1)
     summed = any(at.shape and at.shape[:1] == root.shape[:1] for each in sums for at in given(each))
     for section in sections(failure) if 0 < many < len(parts) else ():
         for goal, line in section.goals:
@@ -441,7 +441,7 @@ def _parts(graph: Graph) -> Iterator[Node]:
     for node in queue:  # grows as we go
         inputs = given(node)
         scaled = node.op == "Neg" or (node.op in _SCALED and len(inputs) == 1)
-        if _elements(node) > 1 and (node.op in ("Add", "Sub") or scaled):
+        if _size(node.shape) > 1 and (node.op in ("Add", "Sub") or scaled):
             queue += inputs
         else:
             yield _unscaled(node)
@@ -452,10 +452,6 @@ def _unscaled(node: Node) -> Node:
     while node.op in ("Neg", *_SCALED) and len(given(node)) == 1:
         (node,) = given(node)
     return node
-
-
-def _elements(node: Node) -> int:
-    return math.prod(node.shape or ())
 
 
 def _terms(section: Section, node: ast.expr, depth: int = 0) -> Iterator[ast.expr]:

@@ -13,7 +13,7 @@ from backsight.diagnosis.wording import counted, if_known, listed, shown
 from backsight.source import calls_of
 from backsight.source.bindings import assigned
 from backsight.source.body import callee
-from backsight.source.edits import OR, put, without_marks, write
+from backsight.source.edits import OR, put_at, without_marks, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.files import user_files
@@ -38,10 +38,7 @@ def half_precision(misused: Misused) -> Finding:
     alone = ""
     if cast and frozen and isinstance(cast.spot.node, ast.Expr):
         code = f"for p in {text}.parameters(): p.data = p.data.float() if p.requires_grad else p.data"
-        alone = (
-            f" {OR}To keep the frozen weights alone in float16, put `{code}` below line {cast.place.line}"
-            f"{put(code, 'below', cast.place)}."
-        )
+        alone = f" {OR}To keep the frozen weights alone in float16, {put_at(code, 'below', cast.place)}."
     has_autocast = any(callee(call)[1] == "autocast" for *_, call in calls_of(*user_files(misused.failure)))
     fix = (
         f"Keep the weights in float32, {how}, and run the forward pass under torch.autocast, which computes in float16 "

@@ -82,11 +82,11 @@ def _none_this_time(misused: Misused, asked: Fact | None) -> Finding:
     owner, skipped = owner_of(misused), _skipped(misused)
     held = owner or f"the parameters of {argument}"
     title = f"{step}: {held} got no gradient in this step"
-    nothing = over_nothing(misused.failure, misused.parameters) if skipped is None else None
-    ended = nothing is None and (skipped is None or has_run(skipped[1]))
-    cut = detached(misused.failure, misused.parameters) if ended else None
-    idle = left_idle(misused.failure, misused.parameters) if ended and cut is None else None
-    reason = nothing[1] if nothing else cut or idle
+    given = misused.failure, misused.parameters
+    nothing = over_nothing(*given) if skipped is None else None
+    reason = nothing
+    if reason is None and (skipped is None or has_run(skipped[1])):
+        reason = detached(*given) or left_idle(*given)
     alone = len(found_around(misused.failure.frames, torch.optim.Optimizer)) < 2
     stands = place is not None and place.text == step
     stands = stands and not (misused.here is not None and is_shared(misused.here.section.body, misused.here.place.line))
@@ -94,20 +94,15 @@ def _none_this_time(misused: Misused, asked: Fact | None) -> Finding:
     how = on_line(place, stepping) if stands and place is not None else f"`{stepping}`"
     skipping = f"Step only an optimizer that has gradients: {how}."
     if reason is not None:
-        because = "its result is detached from the loss"
-        if reason.sometimes:
-            because = "it ran with gradients disabled" if idle is None else "it does not run in every step"
-        elif idle is not None:
-            because = "no loss is computed from it"
         fix = reason.fix
         if reason.sometimes:
             fix = f"{skipping} {OR}{fix}" if fix else skipping
         elif not alone and nothing is None:
             leaves = marks_of(removed(place)) if stands and place is not None else ""
             fix = f"{fix} {OR}If it should not learn from this loss, leave {step} out{leaves}."
-        title = f"{title}, as {nothing[0] if nothing else because}."
+        title = f"{title}, as {reason.because}."
         return misused.told(title, reason.place, (*reason.evidence, asked), fix)
-    out = left_out(misused.failure, misused.parameters, [owner.rpartition(".")[2]] if owner else [])
+    out = left_out(*given)
     condition = out.condition if out else place
     lines = out.evidence(held) if out else (f"The loss of this step does not depend on {held}.",)
     if skipped is not None:
@@ -122,7 +117,7 @@ def _none_this_time(misused: Misused, asked: Fact | None) -> Finding:
         else f"Compute the loss from what {held} computes: look on the way for .detach(), .item(), torch.tensor() "
         f"and torch.no_grad(). Skip backward(), step() and {misused.name}.update() only in a step with nothing to "
         "train.",
-        exact=skipped is not None or (out is not None and out.sure),
+        exact=skipped is not None or out is not None,
     )
 
 

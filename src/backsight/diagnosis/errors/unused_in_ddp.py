@@ -10,7 +10,7 @@ from typing import Any
 
 from backsight.diagnosis._torch import DDP_FORWARD
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.idle import Reason, idle_in, never_used, parameter_at, reason_for, trainable, whole
+from backsight.diagnosis.evidence.idle import Reason, idle_in, parameter_at, reason_for, trainable, whole
 from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
@@ -36,11 +36,11 @@ def unused_in_ddp(failure: Failure, match: re.Match[str]) -> Finding:
     numbers = without_gradient(failure.message)
     names = [name for number, name in enumerate(every) if number in numbers]
     idle = [idle_in(module, path) for path in whole(names, every)]
-    reason = never_used(idle) or next((reason for each in idle if (reason := reason_for(failure, each))), None)
+    reason = reason_for(failure, idle)
     if idle and reason is None:
         lost = [each for name in names if is_tensor(each := parameter_at(module, name))]
         left = left_out(failure, lost)
-        if left is not None and left.sure:
+        if left is not None:
             reason = Reason(left.evidence(listed([each.path for each in idle])), left.term, "", sometimes=True)
         reason = reason or detached(failure, lost)
     named = listed([each.path for each in idle]) or "Some parameters"

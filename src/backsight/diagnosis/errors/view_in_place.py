@@ -22,7 +22,7 @@ from backsight.source import Body, Place, assignments, inplace_changes, only, re
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, parameters_of, target_names, uses
 from backsight.source.body import callee, dotted, expressions, statements
-from backsight.source.edits import OR, instead, lines_of, move, on_line, put, without_marks, wrap, write
+from backsight.source.edits import OR, instead, lines_of, move, on_line, put, put_at, without_marks, wrap, write
 from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.changes import works_in_place
@@ -196,7 +196,7 @@ def _copied_by_caller(found: Written, level: Level, name: str, maker: ast.stmt |
     new, at, plain = f"{whole} = {whole}.detach().clone()", lines_of(level.place.file, maker.lineno)[0], ""
     outside = found.callers[[*found.callers].index(level) :]
     if isinstance(maker.iter, ast.Name) and is_only_shown(outside, whole, _last_line(maker)):
-        plain = f" If {whole} needs no gradient, put `{new}` above line {at.line}{put(new, 'above', at)}."
+        plain = f" If {whole} needs no gradient, {put_at(new, 'above', at)}."
     return (
         f"Modify {whole} as a whole before the loop, or compute new parts and join them with {_join(whole)}([...]): "
         f"a copy of {name} would not be written into {whole}.{plain}"
@@ -237,7 +237,7 @@ def _fix(failure: Failure, found: Written, looped: str, others: Sequence[Place])
             f"Assigning to {name} does not write into it."
         )
     whole = _whole(found, statement_at(body, *maker.position) if maker else None)
-    below = (each for each in statements(body.node) if each.lineno > level.line) if body and whole else ()
+    below = (each for each in statements(body) if each.lineno > level.line) if whole else ()
     later = next((each.lineno for each in below if any(use == Use(whole, False) for use in uses(each))), None)
     if later is not None:
         read = f"line {later} reads {whole}, which a new {name} is not written into."
@@ -311,8 +311,7 @@ def _copied(found: Written, body: Body) -> str:
             call = f"{name} = {body.text(statement).replace(f'.{method}(', f'.{method[:-1]}(', 1)}"
             at = instead(body, statement, call)
             return f"{listing or 'O'}n line {line}, write `{call}`{at}: that creates a new tensor."
-    new = f"{name} = {name}.clone()"
-    copied = f"put `{new}` above line {line}{put(new, 'above', found.level.place)}"
+    copied = put_at(f"{name} = {name}.clone()", "above", found.level.place)
     return f"{listing[:-1]}{copied}." if listing else f"Modify a copy: {copied}."
 
 

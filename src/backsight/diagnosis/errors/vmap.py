@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from backsight.diagnosis._torch import VMAP, unwrapped
-from backsight.diagnosis.amending import block_of
 from backsight.diagnosis.errors.masked_write import masked_write
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.selected import as_tensor, selected, whole
@@ -22,6 +21,7 @@ from backsight.naming.plain import class_name, namespace
 from backsight.source import Body, Place, assignments, only, statement_at
 from backsight.source.bindings import uses
 from backsight.source.body import (
+    block_of,
     blocks,
     callee,
     calls_in,
@@ -36,7 +36,7 @@ from backsight.source.body import (
 from backsight.source.definitions import values_of
 from backsight.source.edits import OR, Edit, lines_of, on_line, put, remove, write
 from backsight.source.imports import library
-from backsight.source.rewriting import rewritten, simple, unparsed
+from backsight.source.rewriting import rewritten, rewritten_line, simple, unparsed
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, failure_of, message_of
 from backsight.story.files import calls_in_files, user_files
@@ -493,8 +493,9 @@ def _sliced(level: Level) -> tuple[ast.Slice, str] | None:
 def _slice(mapped: Mapped, level: Level, taken: ast.Slice, name: str) -> Finding:
     """A slice whose bounds differ from sample to sample: positions can, as long as there are as many of them."""
     body, statement, size, new = level.body, level.statement, _size(level, taken), ""
-    if size and taken.lower is not None and body is not None and statement is not None:
-        new = _with_part(body, statement, taken, f"{simple(body.text(taken.lower))} + torch.arange({size})")
+    alone = statement is not None and statement.end_lineno == statement.lineno and not is_compound(statement)
+    if size and taken.lower is not None and body is not None and alone:
+        new = rewritten_line(body, taken, f"{simple(body.text(taken.lower))} + torch.arange({size})")
     how = "with positions, start + torch.arange(n), where n is the same for all samples"
     longest = " Where the sizes differ, take the longest and put zeros beyond each end, with torch.where."
     if new:
@@ -520,14 +521,6 @@ def _size(level: Level, taken: ast.Slice) -> str:
     others = [each for each in sides if ast.dump(each) != ast.dump(taken.lower)]
     known = [each for each in others if type(value_of(level, each)) is int]
     return body.text(known[0]) if len(sides) == 2 and len(others) == len(known) == 1 else ""
-
-
-def _with_part(body: Body, statement: ast.stmt, part: ast.Slice, new: str) -> str:
-    """A statement of one line with another text for a part of an index."""
-    if statement.end_lineno != statement.lineno or list(blocks(statement)):
-        return ""
-    line = body.lines[part.lineno - 1].encode()
-    return (line[: part.col_offset] + new.encode() + line[part.end_col_offset :]).decode().strip()
 
 
 def _read(statement: ast.stmt | None) -> ast.Call | None:

@@ -8,6 +8,7 @@ from types import MethodType
 from typing import Any
 
 from backsight.diagnosis._torch import CHECKPOINT_FILE
+from backsight.diagnosis.amending import is_known
 from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.evidence.gradients import Made, Read, gradient_read, made, updated_by_hand
 from backsight.diagnosis.evidence.reentrant import reentrant_call, without_reentry
@@ -18,8 +19,9 @@ from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.source import Place, backward_calls, read_at
 from backsight.source.bindings import Use, arms_of, uses
-from backsight.source.body import callee, calls_in, dotted, is_constant, statements
-from backsight.source.edits import OR, put, write
+from backsight.source.body import callee, calls_in, dotted, expressions, is_constant, keyword, statements
+from backsight.source.calls import backward_roots
+from backsight.source.edits import OR, on_line, on_line_with, put, sentence, write
 from backsight.story.failure import Failure
 from backsight.story.memory import is_module, needs_gradient, shape_of
 from backsight.story.modes import nearest_at
@@ -53,9 +55,13 @@ def of_result(read: Read, origin: Made | None, source: Place) -> Finding:
         fix = f"Make it a leaf by setting requires_grad last: {_written(read, origin)}."
         fix += "" if here else _afterwards(read)
     else:
+        asked, where = _asked_of_a_kept_graph(read), below(origin, "retain_grad")
+        fix = f"Call {read.name}.retain_grad() right after it is computed, before backward(){where}"
+        direct = f"Or get the gradient directly: {asked or f'torch.autograd.grad(loss, {read.name})'}"
         fix = (
-            f"Call {read.name}.retain_grad() right after it is computed, before backward()"
-            f"{below(origin, 'retain_grad')}. {OR}Or get the gradient directly: torch.autograd.grad(loss, {read.name})."
+            f"Get the gradient directly: {asked}. {OR}Or c{fix[1:]}."
+            if asked and not where
+            else f"{fix}. {OR}{direct}."
         )
     return explanation(
         f"{read.name}.grad is None: {read.name} is a non-leaf tensor, and backward() sets .grad on leaves only.",
@@ -76,11 +82,28 @@ def _other_name(read: Read, origin: Made | None) -> str:
     return "" if own or name.rpartition(".")[2] == read.name.rpartition(".")[2] else name
 
 
+def _asked_of_a_kept_graph(read: Read) -> str:
+    """The statement that reads the gradient, asking for it instead, where the backward before has kept the graph."""
+    body, statement = read_at(read.place)
+    before = [each for each in backward_roots(body) if each[1].line < read.place.line]
+    if body is None or statement is None or not before or not is_known("torch", read.place):
+        return ""
+    loss, place = before[-1]
+    every = [call for call in calls_in(read_at(place)[1]) if callee(call)[1] == "backward"]
+    kept = next((name for call in every for name in _KEEPING if is_constant(keyword(call, name), True)), "")
+    given = [each for each in expressions(statement) if dotted(each) == f"{read.text}.grad"]
+    new = f"torch.autograd.grad({loss}, {read.text}, {kept}=True)[0]"
+    return on_line_with(body, statement, dict.fromkeys(given, new)) if kept and given else ""
+
+
+_KEEPING = ("create_graph", "retain_graph")
+
+
 def _afterwards(read: Read) -> str:
     """The update that reads the gradient, where it gives the same name to a new result."""
     body, statement = read.level.body, read.level.statement
     new = updated_by_hand(body, read.text, statement) if body and statement else None
-    return f" On line {read.place.line}, write `{new}`{write(read.place, new)}." if new else ""
+    return f" {sentence(on_line(read.place, new))}." if new else ""
 
 
 def below(origin: Made | None, method: str) -> str:
@@ -111,7 +134,7 @@ def _asks(statement: ast.stmt, name: str) -> bool:
 def _written(read: Read, origin: Made) -> str:
     """What makes the leaf, on its line, with the updates of other leaves below: the errors that would come next."""
     new = origin.rewritten or ""
-    first = f"on line {origin.place.line}, write `{new}`{write(origin.place, new)}"
+    first = on_line(origin.place, new)
     again = _alike(read) if origin.place.position == read.place.position else {}
     return " and ".join([first, *(f"on line {at.line}, `{new}`{write(at, new)}" for at, new in again.items())])
 
@@ -119,7 +142,7 @@ def _written(read: Read, origin: Made) -> str:
 def _alike(read: Read) -> dict[Place, str]:
     """The statements below that do the same with other leaves, and what to write there."""
     body, found = read.level.body, dict[Place, str]()
-    for each in statements(body.node) if body else ():
+    for each in statements(body):
         target = dotted(each.targets[0]) if isinstance(each, ast.Assign) else None
         is_leaf = each.lineno > read.place.line and bool(target) and needs_gradient(read.level.value(target or ""))
         new = updated_by_hand(body, target, each) if is_leaf and body and target else None
@@ -142,9 +165,6 @@ def gradient_cycle(failure: Failure, match: re.Match[str]) -> Finding:
         f"{of} holds its gradient, the gradient holds its graph, and the graph holds {of}: none is freed until "
         f"{of}.grad is set to None."
     )
-    if graph is not None:
-        size = counted(len(graph) - len(graph.leaves), "operation")
-        lines.append(f"That graph has {size}, plus those that compute the gradients.")
     in_modules = not names or any(leaf.module for leaf in graph.leaves) if graph else True
     wanted = "list(model.parameters())" if in_modules and not 0 < len(names) <= _FEW else f"[{', '.join(names)}]"
     return explanation(

@@ -136,7 +136,3 @@ def older(found: Carrier) -> list[Fact]:
     others = [line for line in joint.others if found.stored is None or _line(line.place) != _line(found.stored)]
     lines: list[Fact] = [shown(line, does) for line in others[:2]]
     return [*lines, "(It is unknown which of them that backward went through.)"] if lines else []
-
-
-def named(found: Carrier) -> str:
-    return listed([*found.names]) if found.function else found.name

@@ -44,6 +44,7 @@ class Reason:
 
     sometimes: whether only some steps use it, which need not be a mistake: then the fix is the caller's.
     held: whether what the variables hold proves it.
+    because: the same in a few words, for a title.
     """
 
     evidence: tuple[Fact, ...]
@@ -51,6 +52,7 @@ class Reason:
     fix: str
     sometimes: bool = False
     held: bool = False
+    because: str = "no loss is computed from it"
 
 
 def idle_in(module: Any, path: str) -> Idle:
@@ -90,7 +92,7 @@ def whole(names: list[str], every: list[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def never_used(idle: list[Idle]) -> Reason | None:
+def _never_used(idle: list[Idle]) -> Reason | None:
     """No method of the class that owns them uses them."""
     unread = [each for each in idle if not any(_reads_of(each))]
     if not unread or len(unread) < len(idle):
@@ -127,19 +129,24 @@ def _unmade(owner: object, attributes: Sequence[str], reading: Sequence[Place] =
     return remove([*map(init.place, making)]) if alone and sorted(made) == sorted(attributes) else ""
 
 
-def reason_for(failure: Failure, idle: Idle) -> Reason | None:
+def reason_for(failure: Failure, idle: list[Idle]) -> Reason | None:
+    """Why no loss depends on them, or on the first of them of which that shows."""
+    return _never_used(idle) or next((reason for each in idle if (reason := _reason_for(failure, each))), None)
+
+
+def _reason_for(failure: Failure, idle: Idle) -> Reason | None:
     body, place = next(_reads_of(idle), (None, None))
     if body is None or place is None:
         return None
     return (
         _lost_result(failure, idle, place)
         or _lost_entry(failure, idle, body, place)
-        or dropped(idle)
+        or _dropped(idle)
         or _conditional(idle, body, place)
     )
 
 
-def dropped(idle: Idle) -> Reason | None:
+def _dropped(idle: Idle) -> Reason | None:
     """A method computes something with it, in a variable that nothing reads."""
     every = list(_reads_of(idle))
     if len(every) != 1:
@@ -261,15 +268,8 @@ def left_idle(failure: Failure, tensors: Sequence[torch.Tensor]) -> Reason | Non
         every = list(trainable(module))
         names = [each for each in every if id(parameter_at(module, each)) in missing]
         if len(names) == len(missing):
-            idle = [idle_in(module, path) for path in whole(names, every)]
-            return never_used(idle) or next((reason for each in idle if (reason := _not_run(each))), None)
+            return reason_for(failure, [idle_in(module, path) for path in whole(names, every)])
     return None
-
-
-def _not_run(idle: Idle) -> Reason | None:
-    """Its result is dropped, or it runs only under a condition."""
-    body, place = next(_reads_of(idle), (None, None))
-    return dropped(idle) or (_conditional(idle, body, place) if body is not None and place is not None else None)
 
 
 def _is_read(failure: Failure, key: str) -> bool:
@@ -295,15 +295,15 @@ def _conditional(idle: Idle, body: Body, place: Place) -> Reason | None:
     branch = next(iter(inner.around(ast.If)[::-1]), None)
     used = body.place(inner.node)
     branch = branch or _returned_before(spot, every)
+    shows: tuple[Fact, ...]
     if branch is not None:
-        why = shown(body.place(branch), f"decides whether {idle.attribute} runs.")
-        if inner is not spot:
-            why = shown(body.place(branch), f"decides which of {idle.attribute} run.")
+        which = f"whether {idle.attribute} runs." if inner is spot else f"which of {idle.attribute} run."
+        shows = shown(body.place(branch), f"decides {which}"), shown(used, "uses it.")
     elif not f"self.{idle.path}".endswith(idle.attribute) and _picks(spot.node, idle.attribute):
-        return Reason((shown(used, f"uses one of {idle.attribute}, and not the others."),), used, "", True)
+        shows = (shown(used, f"uses one of {idle.attribute}, and not the others."),)
     else:
         return None
-    return Reason((why, shown(used, "uses it.")), used, "", sometimes=True)
+    return Reason(shows, used, "", sometimes=True, because="it does not run in every step")
 
 
 def _returned_before(spot: Spot, every: list[Spot]) -> ast.If | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,10 +10,10 @@ import torch
 
 from backsight.diagnosis.evidence.idle import Reason
 from backsight.diagnosis.wording import shown
-from backsight.findings.evidence import Certainty, Fact
+from backsight.findings.evidence import Fact
 from backsight.source import Place, assignments, backward_roots, function_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import Spot, bound, names_read, parameters_of, spots, targets, uses
+from backsight.source.bindings import Spot, bound, names_read, parameters_of, spots, targets
 from backsight.source.body import callee, dotted, expressions, statements
 from backsight.source.definitions import values_of
 from backsight.story.cut_fixes import mended
@@ -33,33 +32,27 @@ class LeftOut:
     condition: Place
     term: Place
     loss: str
-    sure: bool
 
     def evidence(self, name: str) -> tuple[Fact, ...]:
         """What the two statements do to the gradients of `name`."""
-        certainty: Certainty | None = None if self.sure else "read"
         return (
-            shown(self.condition, f"decides whether {self.loss} has a term that reaches {name}.", certainty),
-            shown(self.term, "adds that term.", certainty),
+            shown(self.condition, f"decides whether {self.loss} has a term that reaches {name}."),
+            shown(self.term, "adds that term."),
         )
 
 
-def left_out(failure: Failure, parameters: Sequence[torch.Tensor], names: Sequence[str] = ()) -> LeftOut | None:
-    """Return the one term that reaches `parameters`, if a condition decides whether the loss has it.
-
-    It calls a module that has one of them, or reads what a model returns of such a module; else it reads what is called
-    one of `names`, as the output of a head mostly is.
-    """
+def left_out(failure: Failure, parameters: Sequence[torch.Tensor]) -> LeftOut | None:
+    """Return the one term that reaches `parameters`, if a condition decides whether the loss has it: it calls a module
+    that has one of them, or reads what a model returns of such a module."""
     wanted = {id(each) for each in parameters}
     sections = list(followed(losses(failure.users)))
     every = [(section, spot) for section in sections for spot in _conditional(section)]
-    owning = [each for each in every if any(_owns(m, wanted) for m in _modules_behind(*each, sections))]
-    found = owning or [each for each in every if _reads(each[1].node, names)]
+    found = [each for each in every if any(_owns(m, wanted) for m in _modules_behind(*each, sections))]
     if len(found) != 1:
         return None
     section, spot = found[0]
     branch = spot.around(ast.If)[-1]
-    return LeftOut(section.body.place(branch), section.body.place(spot.node), _loss_of(failure), bool(owning))
+    return LeftOut(section.body.place(branch), section.body.place(spot.node), _loss_of(failure))
 
 
 def detached(failure: Failure, parameters: Sequence[torch.Tensor]) -> Reason | None:
@@ -75,6 +68,7 @@ def detached(failure: Failure, parameters: Sequence[torch.Tensor]) -> Reason | N
         tuple(shown(place, f"{why(each.cut)}.") for place, each in list(places.items())[:3]),
         found[0].cut.place,
         f"{mended(*places.values()).edit}.",
+        because="its result is detached from the loss",
     )
 
 
@@ -97,6 +91,7 @@ def _sometimes(cut: CutOff, decides: ast.expr) -> Reason:
         place,
         f"To train it in this step, {text} must be true on line {place.line}.",
         sometimes=True,
+        because="it ran with gradients disabled",
     )
 
 
@@ -180,7 +175,7 @@ def _under(model: object, key: object) -> Iterator[object]:
         model = follow(model, ["module"])
     function = function_of(model) if is_module(model) else None
     body = function_at(function.__code__) if function is not None else None
-    for node in (node for each in statements(body.node) for node in expressions(each)) if body is not None else ():
+    for node in (node for each in statements(body) for node in expressions(each)):
         pairs = zip(node.keys, node.values, strict=True) if isinstance(node, ast.Dict) else ()
         for named, part in pairs:
             owner, _, rest = ((dotted(part.func) if isinstance(part, ast.Call) else None) or "").partition(".")
@@ -192,15 +187,8 @@ def _returned(model: object, position: int, count: int) -> Iterator[object]:
     """The modules whose results a model returns at a position of its tuple."""
     function = function_of(model) if is_module(model) else None
     body = function_at(function.__code__) if function is not None else None
-    for each in statements(body.node) if body is not None else ():
+    for each in statements(body):
         elements = each.value.elts if isinstance(each, ast.Return) and isinstance(each.value, ast.Tuple) else []
         if len(elements) == count and isinstance(part := elements[position], ast.Call):
             owner, _, rest = (dotted(part.func) or "").partition(".")
             yield follow(model, rest.split(".")) if owner == "self" and rest else None
-
-
-def _reads(statement: ast.stmt, names: Sequence[str]) -> bool:
-    """Whether a statement reads something of one of these names, `aux` or `aux_logits`."""
-    read = {part for use in uses(statement) if not use.binds for part in use.name.split(".")}
-    parts = {word for name in read for word in (name, *re.split("_+", name))}
-    return any(name in parts for name in names)

@@ -34,7 +34,7 @@ class _Empty(NamedTuple):
     name: str
 
 
-def over_nothing(failure: Failure, parameters: Sequence[torch.Tensor]) -> tuple[str, Reason] | None:
+def over_nothing(failure: Failure, parameters: Sequence[torch.Tensor]) -> Reason | None:
     """Say what is empty in this step, and why the loss then has no term that reaches any of `parameters`."""
     starts = losses(failure.users)
     roots = [(section, root) for section in starts for root, _ in section.goals]
@@ -50,7 +50,7 @@ def over_nothing(failure: Failure, parameters: Sequence[torch.Tensor]) -> tuple[
     first, names = next(iter(every.values())), list(every)
     place = first.section.body.place(first.loop)
     are = f"{listed(names, 3)} {'is' if len(names) == 1 else 'are'} empty"
-    return are, Reason(tuple(_evidence(list(every.values()))), place, _fix(first.level, names), held=True)
+    return Reason(tuple(_evidence(list(every.values()))), place, _fix(first.level, names), held=True, because=are)
 
 
 def _evidence(every: Sequence[_Empty]) -> Iterator[Fact]:

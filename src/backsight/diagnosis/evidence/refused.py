@@ -69,10 +69,7 @@ class Refusal:
     @property
     def is_custom(self) -> bool:
         """Whether it failed in the backward of a custom Function."""
-        given = next(iter(self.level.variables.values()), None)
-        return self.level.frame.f_code.co_name == "backward" and issubclass(
-            type(given), torch.autograd.function.FunctionCtx
-        )
+        return self.level.runs_custom("backward")
 
     @property
     def text(self) -> str:

@@ -9,7 +9,7 @@ import torch
 from backsight.diagnosis.wording import listed
 from backsight.source import Body
 from backsight.source.bindings import bound, uses
-from backsight.source.body import blocks, dotted, statements
+from backsight.source.body import block_of, blocks, dotted
 from backsight.source.edits import remove, write
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
@@ -59,8 +59,7 @@ def _returned(level: Level, body: Body, choice: ast.If) -> str:
 
 def _after(body: Body, choice: ast.If) -> list[ast.stmt]:
     """The statements that follow an `if` in its own block."""
-    blocks_of = [body.node.body, *(block for each in statements(body.node) for _, block in blocks(each))]
-    block = next((each for each in blocks_of if choice in each), [])
+    block = block_of(body, choice)
     return block[block.index(choice) + 1 :] if choice in block else []
 
 

@@ -362,9 +362,7 @@ _TAKE_TENSORS = frozenset({"stack", "cat", "hstack", "vstack"})
 def _is_used(keeping: Keeping) -> bool:
     """Whether the function calls methods of tensors on what it keeps there: `sum(losses[-10:]).item()`."""
     body = body_around(keeping.place.file, keeping.place.line)
-    for call in (
-        (each for statement in statements(body.node) for each in calls_in(statement)) if body is not None else ()
-    ):
+    for call in (each for statement in statements(body) for each in calls_in(statement)):
         receiver, method = callee(call)
         given = [receiver] if method in _OF_TENSORS else call.args if method in _TAKE_TENSORS else []
         if any(dotted(node) == keeping.name for each in given if each is not None for node in ast.walk(each)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -17,12 +18,14 @@ from backsight.diagnosis.evidence.turns import Turns, is_bound, zeroed_in_turns
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.misplaced import modulus
 from backsight.diagnosis.program import few_of, loops_around
-from backsight.diagnosis.scene import Scene, Site, rule
+from backsight.diagnosis.scene import Scene, Site, operation_of, rule
 from backsight.diagnosis.wording import counted, if_known, listed, shown, warning
 from backsight.source import Body, Place, read_at, statement_at
 from backsight.source.body import LOOPS, SCOPES, body_around, callee, calls_in, dotted, functions, keyword, statements
 from backsight.source.edits import move
 from backsight.source.rewriting import simple
+from backsight.story.holders import given
+from backsight.tape import Node
 from backsight.tracing import current
 
 _MEANS = frozenset({"Mean", "MseLoss", "NllLoss", "NllLoss2D", "SmoothL1Loss", "HuberLoss", "SoftMarginLoss"}) | {
@@ -40,7 +43,7 @@ def undivided(scene: Scene) -> Iterator[Finding]:
     """
     roots = scene.graph.roots
     many = batches(scene)
-    if many < 2 or len(roots) != 1 or roots[0].op not in _MEANS:
+    if many < 2 or len(roots) != 1 or not _is_mean(roots[0]):
         return
     body = body_around(*scene.site)
     guard = _between_steps(body, scene.site[1]) if body is not None else None
@@ -65,6 +68,18 @@ def undivided(scene: Scene) -> Iterator[Finding]:
         f"Divide each loss by {guard[1]} before backward(){_divided(here, guard[1])}.",
         source=str(here) if here else None,
     )
+
+
+def _is_mean(loss: Node) -> bool:
+    """Whether a loss is a mean over the batch, also times the square of a temperature, as in a distillation."""
+    operation = operation_of(loss)
+    if loss.op == "Mul" and operation is not None and len(given(loss)) == 1:
+        factors = [each.text for each in operation.operands if re.fullmatch(r"[\w.]+ ?\*\* ?2", each.text)]
+        return len(factors) == 1 and _is_mean(given(loss)[0])
+    takes_mean = operation is not None and any(
+        each.position == "reduction" and each.text.strip("\"'") == "batchmean" for each in operation.operands
+    )
+    return loss.op in _MEANS or (loss.op == "Div" and takes_mean)
 
 
 def _divided(here: Place | None, by: str) -> str:

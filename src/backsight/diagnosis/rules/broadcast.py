@@ -87,7 +87,7 @@ def _same_shape(met: Met, tall: str, flat: str) -> str:
     body = body_around(here.file, here.line)
     lines = [
         each.lineno
-        for each in (statements(body.node) if body is not None else ())
+        for each in statements(body)
         for node in expressions(each)
         if isinstance(node, ast.BinOp) and {dotted(node.left), dotted(node.right)} == {tall, flat}
     ]

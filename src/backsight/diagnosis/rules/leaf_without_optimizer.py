@@ -459,7 +459,7 @@ def _fix(
 def _stepping(scene: Scene) -> str:
     """The optimizer that makes a step next after the backward, as the text has it; else the first one."""
     body, called = body_around(*scene.site), {ending(name): name for name in reversed(list(scene.optimizers))}
-    below = (s for s in statements(body.node) if s.lineno >= scene.site[1]) if body is not None and called else ()
+    below = (s for s in statements(body) if s.lineno >= scene.site[1]) if called else ()
     steps = (callee(call) for each in below for call in calls_in(each))
     found = (called.get(ending(dotted(receiver))) for receiver, method in steps if method == "step")
     return next(filter(None, found), next(iter(scene.optimizers)))

@@ -230,7 +230,7 @@ def _read_after(before: Backward, given: frozenset[str]) -> str:
     """Return the input whose gradient the function reads that ran the backward, below it; nothing if it reads none."""
     line = before.line
     body = body_around(line.file, line.line) if line is not None and given else None
-    for statement in statements(body.node) if body is not None and line is not None else ():
+    for statement in statements(body) if line is not None else ():
         for node in expressions(statement) if line is not None and statement.lineno > line.line else ():
             if isinstance(node, ast.Attribute) and node.attr == "grad" and isinstance(node.ctx, ast.Load):
                 name = dotted(node.value) or ""

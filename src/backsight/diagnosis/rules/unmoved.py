@@ -203,7 +203,7 @@ def scaled(site: Site) -> Scaled | None:
     body, own = body_around(*site), ending(name.path)
     steps = (
         body.place(each)
-        for each in (statements(body.node) if body else ())
+        for each in statements(body)
         if body and any(method_of(call) == (own, "step") for call in calls_in(each))
     )
     return Scaled(name.path, float(scale), float(backoff), next(steps, None))

@@ -27,7 +27,17 @@ function amount(n) {
   }
   return `${n.toFixed(n < 9.995 ? 2 : n < 99.95 ? 1 : 0)} ${unit}`;
 }
-const time = (ms) => (ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${ms.toPrecision(3)} ms`);
+function time(ms) {
+  if (ms >= 1000) return `${(ms / 1000).toFixed(2)} s`;
+  return Math.abs(ms) < 0.9995 && ms ? `${+(ms * 1000).toPrecision(3)} µs` : `${ms.toPrecision(3)} ms`;
+}
+// What stands in backquotes is code, as in the headline.
+function write(cell, text) {
+  for (const [at, part] of text.split("`").entries()) {
+    if (at % 2 === 0) cell.append(part);
+    else cell.appendChild(document.createElement("code")).textContent = part;
+  }
+}
 function node(name, attributes, parent, text) {
   const made = document.createElementNS(NS, name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -198,7 +208,8 @@ function alive(ms) {
     const cells = [[name], [amount(bytes), 1], [form], [kind], [module], [source], [made], [span, 1]];
     for (const [text, numeric] of cells) {
       const cell = row.insertCell();
-      cell.textContent = cell.title = text;
+      cell.title = text.replaceAll("`", "");
+      write(cell, text);
       if (numeric) cell.className = "n";
     }
     row.cells[0].prepend(swatch);

@@ -18,7 +18,7 @@ from backsight.findings.evidence import Certainty
 from backsight.source import Body, Place, read_at, statement_at
 from backsight.source.bindings import bound, names_read, uses
 from backsight.source.body import SCOPES, callee, calls_in, dotted, expressions, statements
-from backsight.source.edits import OR, lines_of, move, put, repeat, write
+from backsight.source.edits import OR, lines_of, move, put, put_at, repeat, write
 from backsight.source.rewriting import rewritten
 from backsight.story.anew import each_detached
 from backsight.story.carrier import Carrier
@@ -435,5 +435,4 @@ class Cut:
             return ""
         nodes = [node for node in expressions(statement) if dotted(node) == self.name]
         new = rewritten(body, statement, dict.fromkeys(nodes, f"{self.name}.detach()"))
-        where = f"above line {mine[0].line}{put(new, 'above', mine[0])}"
-        return f"put `{new}` {where}" if new and level.place.file == self.read.file else ""
+        return put_at(new, "above", mine[0]) if new and level.place.file == self.read.file else ""

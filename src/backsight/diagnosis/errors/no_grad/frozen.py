@@ -23,10 +23,10 @@ from backsight.naming.plain import namespace
 from backsight.source import Place, assignments, lets_through, only
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, arms_of, parameters_of, spots, uses
-from backsight.source.body import blocks, body_around, dotted, expressions, read_at, statements
+from backsight.source.body import blocks, blocks_of, body_around, dotted, expressions, read_at, statements
 from backsight.source.cut_rules import FROZEN, rule_of
 from backsight.source.definitions import definitions, flow_of
-from backsight.source.edits import OR, change, move, on_line, put, wrap, write
+from backsight.source.edits import OR, change, move, on_line, put, put_at, wrap, write
 from backsight.source.freezing import Freezing, freezing_of, freezings
 from backsight.source.leaf_last import asks_for_gradient
 from backsight.source.out_of_place import in_place
@@ -124,8 +124,7 @@ def _skipped(scene: Scene, places: list[Place]) -> tuple[Sequence[Fact], str] | 
 def _tried(on: Place) -> str:
     """The edits for a `yield` and the statement right below it, with the loop around that."""
     body, _ = read_at(on)
-    every = [body.node.body, *(block for each in statements(body.node) for _, block in blocks(each))] if body else []
-    for above, below in (pair for block in every for pair in itertools.pairwise(block)):
+    for above, below in (pair for block in blocks_of(body) for pair in itertools.pairwise(block)):
         waits = any(isinstance(node, ast.Yield) for node in expressions(above))
         if body and waits and below.lineno <= on.line <= (below.end_lineno or 0):
             return f"{wrap(body.place(above), 'try:')}{wrap(body.place(below), 'finally:')}"
@@ -149,10 +148,8 @@ def _of_an_input(scene: Scene, model: str, fix: str) -> str:
         value, ask = section.value(name) if name else None, f"{name}.requires_grad_()"
         if is_tensor(value) and value.is_leaf and value.is_floating_point():
             train = fix.replace("Below", "To train it, below", 1)
-            return (
-                f"No optimizer trains it here. For the gradient of an input or an activation, put `{ask}` above line "
-                f"{place.line}{put(ask, 'above', place)}. {OR}{train}"
-            )
+            asks = f"For the gradient of an input or an activation, {put_at(ask, 'above', place)}."
+            return f"No optimizer trains it here. {asks} {OR}{train}"
     return f"{fix} For the gradient of an input, call x.requires_grad_() before the forward pass."
 
 
@@ -446,7 +443,7 @@ def _fix_of_leaf(level: Level, name: str, update: Place) -> str:
         others = (each for each in statements(level.body.node) if each.lineno != update.line)
         cleared = any(use.name.startswith(f"{name}.grad") for each in others for use in uses(each))
         none = f"{name}.grad = None"
-        clear = "" if cleared else f", and put `{none}` below line {update.line}{put(none, 'below', update)}"
+        clear = "" if cleared else f", and {put_at(none, 'below', update)}"
         return f"{keeps} {on_line(update, new)}{clear}. {OR}Or let an optimizer do it."
     every = ((place, in_place(level.body, name, place.line)) for place in reversed(assignments(level.body, name)))
     place, new = next(((place, each) for place, each in every if each), (update, None))

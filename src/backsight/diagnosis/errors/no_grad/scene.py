@@ -77,7 +77,7 @@ class Scene:
 def _optimizers(level: Level) -> list[torch.optim.Optimizer]:
     """The optimizers that a function steps below the failing line, as far as the next backward, those that it gives to
     a GradScaler too; if there are none, those that it clears above that line, from the last backward on."""
-    every = list(statements(level.body.node)) if level.body else []
+    every = list(statements(level.body))
     at = next((k for k, each in enumerate(every) if each is level.statement), len(every))
     after = (call for each in every[at + 1 :] for call in calls_in(each))
     before = (call for each in reversed(every[:at]) for call in calls_in(each))

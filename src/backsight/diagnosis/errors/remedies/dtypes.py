@@ -94,7 +94,7 @@ def _cast_at(level: Level, odd: list[torch.Tensor], cast: str) -> Remedy | None:
     """Where a loop or an assignment gives variables these tensors: what to put below it."""
     tensor = odd[0]
     names = [name for name, value in level.variables.items() if value is tensor]
-    for each in (each for each in statements(level.body.node) if each.lineno <= level.line) if level.body else ():
+    for each in (each for each in statements(level.body) if each.lineno <= level.line):
         bound_here = _targets(each)
         if level.body is None or not any(name in bound_here for name in names):
             continue

@@ -20,7 +20,7 @@ from backsight.source.body import callee, calls_in, dotted, keyword, statements
 from backsight.source.changes import changed_names
 from backsight.source.cut_rules import rule_of
 from backsight.source.definitions import gathers, values_of
-from backsight.source.edits import OR, change, on_line, without_marks, write
+from backsight.source.edits import OR, change, on_line, without_marks
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import arguments, out_of_place
 from backsight.source.rewriting import rewritten, simple, with_flag
@@ -38,7 +38,7 @@ from backsight.tape import forward_class
 def _not_returned(found: Refusal, match: Match) -> Remedy | None:
     """A custom Function changes its input in place, says so, and returns something else."""
     body = forward_of(found)
-    marks = [(s, c) for s in statements(body.node) for c in calls_in(s) if callee(c)[1] == "mark_dirty"] if body else []
+    marks = [(s, c) for s in statements(body) for c in calls_in(s) if callee(c)[1] == "mark_dirty"]
     if body is None or not marks or not marks[0][1].args:
         return None
     name = body.text(marks[0][1].args[0])
@@ -125,7 +125,7 @@ def _packing(found: Refusal, match: Match) -> Remedy | None:
             if callee(call)[1] != "saved_tensors_hooks" or not call.args or level.body is None:
                 continue
             body = source_of(level, call.args[0])
-            for each in statements(body.node) if body is not None else ():
+            for each in statements(body):
                 if body is None or not (names := changed_names(each)):
                     continue
                 new = _without_underscore(body, each)
@@ -286,7 +286,7 @@ def _one_by_one(
     if not applying or not line:
         return ""
     first = ast.unparse(head).partition("\n")[0]
-    taking = f"on line {definition(forward).line}, write `{first}`{write(definition(forward), first)}"
+    taking = on_line(definition(forward), first)
     return f"O{on_line(body.place(statement), applying)[1:]}, {taking}, and {on_line(back[0].place(back[1]), line)}."
 
 

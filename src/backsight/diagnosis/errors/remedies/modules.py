@@ -303,7 +303,7 @@ def _with_weight(body: Body, call: ast.Call, attribute: str, name: str) -> str:
 def _copies(found: Refusal, module: torch.nn.Module, value: torch.Tensor) -> Iterator[_Copy]:
     """The failing statement and those after it that assign to a parameter, surely alike where written alike."""
     level, failing = found.level, found.level.statement
-    for each in statements(level.body.node) if level.body is not None else ():
+    for each in statements(level.body):
         if not isinstance(each, ast.Assign) or not isinstance(failing, ast.Assign) or each.lineno < failing.lineno:
             continue
         target, body = each.targets[0], level.body

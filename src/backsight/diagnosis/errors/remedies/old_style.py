@@ -17,7 +17,7 @@ from backsight.naming.plain import class_name, is_class
 from backsight.source import Body, calls_of, statements_of
 from backsight.source.body import calls_in, dotted, expressions, functions, statements
 from backsight.source.cut_rules import rule_of
-from backsight.source.edits import change, lines_of, on_line, put, remove, write
+from backsight.source.edits import change, lines_of, on_line, put, put_at, remove
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, method
@@ -44,8 +44,7 @@ def _no_backward(found: Refusal, match: Match) -> Remedy | None:
     edits = [on_line(body.place(head), new)]
     for one in (one for one in functions(forward.file) if any(one.node is each for each in head.body)):
         if one.name == "__init__" and "super()" not in "".join(map(one.text, statements(one.node))):
-            first = one.place(one.node.body[0])
-            edits.append(f"put `super().__init__()` above line {first.line}{put('super().__init__()', 'above', first)}")
+            edits.append(put_at("super().__init__()", "above", one.place(one.node.body[0])))
         for each in statements(one.node):
             match each:
                 case ast.Expr(ast.Call(ast.Attribute(ast.Name("self"), name))) if name in _OF_CONTEXTS:
@@ -142,7 +141,7 @@ def _old_style(cls: type) -> _OldStyle | None:
     if not plain or own.keys() != {"forward", "backward"} or not all(texts) or _arguments(forward).defaults:
         return None
     given, kept = _defaults(init) if init else {}, list[tuple[str, str]]()
-    for each in statements(init.node) if init else ():
+    for each in statements(init):
         match each:
             case ast.Assign([ast.Attribute(ast.Name(it), name)], value) if init and it == _arguments(init).args[0].arg:
                 kept.append((name, init.text(value)))
@@ -179,7 +178,7 @@ def _static(old: _OldStyle) -> str:
     said = []
     for one, new in ((old.forward, forward), (old.backward, backward)):
         at = definition(one)
-        said.append(f"on line {at.line}, write `{new}`{write(at, new)}{put('@staticmethod', 'above', at)}")
+        said.append(f"{on_line(at, new)}{put('@staticmethod', 'above', at)}")
     said[0] += "".join(_renamed(old.forward, []))
     said[0] += "".join(_renamed(old.backward, returned(old.backward) if old.given else []))
     keeping = "; ".join(f"ctx.{name} = {value}" for name, value in old.kept)

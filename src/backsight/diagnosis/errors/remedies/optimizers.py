@@ -18,7 +18,7 @@ from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, assignments, calls_of, only, statement_at, statements_of
 from backsight.source.bindings import assigned
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword
-from backsight.source.edits import OR, Edit, on_line, put, write
+from backsight.source.edits import OR, Edit, on_line, put_at, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Level
 from backsight.story.files import user_files
@@ -173,8 +173,8 @@ def _unsaved(found: Refusal, name: str) -> tuple[Place, str] | None:
     at, loaded = loading
     load = f'{name}.load_state_dict({loaded}["{attribute}"])'
     return place, (
-        f"save the state of {name} as well: {on_line(place, new)}, and put `{load}` below line {at.line}"
-        f"{put(load, 'below', at)}, so that it is loaded before this scheduler is made"
+        f"save the state of {name} as well: {on_line(place, new)}, and "
+        f"{put_at(load, 'below', at)}, so that it is loaded before this scheduler is made"
     )
 
 

@@ -57,7 +57,7 @@ def without_argument(body: Body, call: ast.Call, name: str) -> str:
 
 def blocks_around(level: Level) -> list[ast.stmt]:
     """The compound statements around that of a level, the innermost first."""
-    every = spots(level.body.node) if level.body else ()
+    every = spots(level.body)
     return next(([arm for arm, _ in reversed(each.arms)] for each in every if each.node is level.statement), [])
 
 

@@ -189,7 +189,7 @@ def _of_frozen(found: Refusal, match: Match) -> Remedy | None:
                 required = f"{plain[0]}.requires_grad_()"
                 return Remedy(
                     f"To get a gradient although all parameters behind {name} are frozen, make the input require grad: "
-                    f"put `{required}` above line {level.line}{put(required, 'above', level.place)}. {OR}Where none is "
+                    f"{put_at(required, 'above', level.place)}. {OR}Where none is "
                     f"needed, call it only under `{asks}`{wrap(found.level.place, asks) if alone else ''}.",
                     (shown(level.place, f"runs the model on {plain[0]}, which does not require grad."),)
                     if level is not found.level
@@ -303,7 +303,7 @@ def _expanded(found: Refusal, match: Match) -> Remedy | None:
             )
     if name.isidentifier() and found.level.value(name) is tensor:
         copied = f"{name} = {name}.clone()"
-        line = f"put `{copied}` above line {found.level.line}{put(copied, 'above', found.level.place)}"
+        line = put_at(copied, "above", found.level.place)
         return Remedy(f"{own}, as expand() leaves it: {line}.")
     return Remedy(f"{own}, as expand() leaves it: use .clone() where {name} is given that tensor.")
 

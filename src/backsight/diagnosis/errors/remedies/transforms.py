@@ -233,7 +233,7 @@ def _made(level: Level, node: ast.expr) -> tuple[ast.stmt, ast.Call] | None:
     if isinstance(node, ast.Call):
         return (level.statement, node) if level.statement else None
     name = dotted(node)
-    before = [each for each in statements(level.body.node) if each.lineno < level.line] if level.body else []
+    before = [each for each in statements(level.body) if each.lineno < level.line]
     for each in reversed(before):
         if isinstance(each, ast.Assign) and [*map(dotted, each.targets)] == [name]:
             return (each, each.value) if isinstance(each.value, ast.Call) else None
@@ -310,7 +310,7 @@ def _independent(found: Refusal, match: Match) -> Remedy | None:
     at = int(match["output"]) if match["output"].isdigit() else 0
     parts = [
         (each, each.value.elts[at])
-        for each in (statements(body.node) if body else ())
+        for each in statements(body)
         if isinstance(each, ast.Return) and isinstance(each.value, ast.Tuple) and at < len(each.value.elts)
     ]
     lines = [shown(body.place(r), f"returns {body.text(p)} as output {at}.") for r, p in parts if body]

@@ -14,7 +14,7 @@ from backsight.findings.evidence import Fact
 from backsight.source import loop_facts, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.body import dotted
-from backsight.source.edits import write
+from backsight.source.edits import on_line, write
 from backsight.story.carrier import Carrier
 from backsight.story.carriers import carriers
 from backsight.story.case import Case
@@ -218,7 +218,7 @@ def among_others(case: Case) -> Finding | None:
                 continue
             line = keeping_graph(failing)
             fix = (
-                f"Keep the graph for the next one: on line {failing.line}, write `{line}`{write(failing.place, line)}."
+                f"Keep the graph for the next one: {on_line(failing.place, line)}."
                 if line
                 else f"Add the losses and call backward once: sum({name}).backward()."
             )

@@ -95,7 +95,7 @@ def _steps_in(case: Case, around: Level, loop: Place) -> bool:
     inner = case.failure.users[: case.failure.users.index(around)]
     node = statement_at(around.body, *loop.position)
     last = (node.end_lineno if node is not None else None) or loop.line
-    own = [each for each in statements(around.body.node) if loop.line <= each.lineno <= last] if around.body else []
+    own = [each for each in statements(around.body) if loop.line <= each.lineno <= last]
     by_hand = (around.value(name) for each in own for name in changed_names(each))
     if any(is_tensor(each) and needs_gradient(each) for each in by_hand):
         return True

@@ -51,7 +51,7 @@ def parametrized_once(case: Case) -> Finding | None:
     joint = joint_of(case)
     for level in case.failure.users if joint is not None and not joint.holder else ():
         body = level.body
-        around = next((s.arms for s in spots(body.node) if s.node is level.statement), ()) if body else ()
+        around = next((s.arms for s in spots(body) if s.node is level.statement), ())
         arms = [arm for arm, _ in around]
         for k, arm in enumerate(arms):
             items = [item.context_expr for item in arm.items] if isinstance(arm, ast.With) else []

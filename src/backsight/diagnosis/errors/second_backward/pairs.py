@@ -11,7 +11,7 @@ from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, parsed
 from backsight.source.bindings import bound, spots, uses
-from backsight.source.body import blocks, body_around, callee, calls_in, expressions, is_compound, statements
+from backsight.source.body import blocks_of, body_around, callee, calls_in, expressions, is_compound, statements
 from backsight.source.changes import changed_names
 from backsight.source.edits import Where, move, remove, write
 from backsight.story.case import Case
@@ -96,7 +96,7 @@ def _stepped(level: Level, first: Place, leaves: Sequence[Leaf]) -> Moved | None
 
 def _ended(level: Level, place: Place) -> Place:
     """The outermost block around a statement that does not go on to the failing line; the statement itself if none."""
-    for spot in spots(level.body.node) if level.body else ():
+    for spot in spots(level.body):
         if (spot.node.lineno, spot.node.col_offset) == place.position:
             around = (block for block, _ in spot.arms if (block.end_lineno or 0) < level.place.line)
             block = next(around, None)
@@ -125,7 +125,7 @@ def perhaps_moved(level: Level, first: Place) -> Place | None:
 
 
 def _between(level: Level, first: Place) -> Iterator[tuple[ast.stmt, Place]]:
-    for each in statements(level.body.node) if level.body else ():
+    for each in statements(level.body):
         place = level.body.place(each) if level.body else first
         if first.position < place.position < level.place.position and not is_compound(each):
             yield each, place
@@ -201,10 +201,7 @@ _Block = list[ast.stmt]
 def _around(level: Level, first: Place, second: Place) -> tuple[_Block, _Block, _Block] | None:
     """The statements before, between and after two places of one block; None if these do not stand in one, each on
     lines of its own."""
-    body = level.body
-    for block in (
-        [body.node.body, *(inner for each in statements(body.node) for _, inner in blocks(each))] if body else ()
-    ):
+    for block in blocks_of(level.body):
         begins = [(each.lineno, each.col_offset) for each in block]
         if first.position in begins and second.position in begins and first.line < second.line:
             start, end = begins.index(first.position), begins.index(second.position)

@@ -26,8 +26,6 @@ from backsight.story.stepping import steps_in
 def same_loss(case: Case) -> Finding | None:
     """The very tensor whose backward failed has been through backward before."""
     for level in case.failure.users:
-        if level.body is None:
-            continue
         for name in [name for name in names_read(level.statement) if _is_root(case, level, name)]:
             before = _earlier_call(level, name)
             if before is not None:
@@ -79,7 +77,7 @@ def _once(level: Level, before: Place) -> str:
     """Which of two calls goes: the later, as what stands between may use the gradients, but the former where these are
     zeroed in between, and not used until then."""
     body, here = level.body, level.place
-    every = statements(body.node) if body is not None else ()
+    every = statements(body)
     between = [each for each in every if before.position < begins(each) < here.position]
     zeroing = next((each for each in between if any(callee(c)[1] == "zero_grad" for c in calls_in(each))), None)
     steps = {each.place.position for each in steps_in(level)}

@@ -36,7 +36,7 @@ from backsight.snapshot import survey
 from backsight.source import statement_at
 from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, statements
-from backsight.source.edits import on_line, put, remove, write
+from backsight.source.edits import on_line, put_at, remove, write
 from backsight.source.rewriting import rewritten
 from backsight.story.behind import comes_of
 from backsight.story.cut_fixes import mended
@@ -105,9 +105,7 @@ def cut_off(case: Unused) -> Finding | None:
             does = f"takes a gradient that depends on {names}. Without create_graph=True, it is a constant"
         own = enabling(case.body, case.name) if case.body and case.body.file == place.file else ()
         late = next((each.line for each in own if each.line > place.line), None)
-        above = (
-            f" And put `{asking}` above line {place.line}{put(asking, 'above', place)}: on line {late} it is too late."
-        )
+        above = f" And {put_at(asking, 'above', place)}: on line {late} it is too late."
         return explanation(
             title,
             (
@@ -125,7 +123,7 @@ def cut_off(case: Unused) -> Finding | None:
 def copied(case: Unused) -> Finding | None:
     """What is computed from the input was copied into weights, by its values: `model.load_state_dict(adapted)`."""
     level, body, made = case.failure.user, case.body, case.making
-    every = [(each, call) for each in statements(body.node) for call in calls_in(each)] if body is not None else []
+    every = [(each, call) for each in statements(body) for call in calls_in(each)]
     for statement, call in every:
         receiver, method = callee(call)
         is_copy = method in ("load_state_dict", "copy_") and receiver is not None and call.args

@@ -130,7 +130,7 @@ def _elsewhere(case: Unused, level: Level, copied: Place, value: ast.Call) -> Ag
 def _given(name: str, level: Level, section: Section, call: ast.Call, place: Place) -> str:
     """How to give the input to the function that computes it again, where the failing function calls that itself."""
     body = level.body
-    for statement in statements(body.node) if body is not None else ():
+    for statement in statements(body):
         for outer in calls_in(statement) if statement.lineno <= level.line else ():
             function, _ = function_called(level, outer)
             if body is None or not _runs(function, section.body):

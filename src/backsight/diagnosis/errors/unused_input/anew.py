@@ -132,7 +132,7 @@ def _maker(of: Variables, node: ast.expr) -> Maker | None:
             return None
     code = getattr(function, "__code__", None)
     body = function_at(code) if code is not None and not is_library(code.co_filename) else None
-    returns = [each for each in statements(body.node) if isinstance(each, ast.Return)] if body is not None else []
+    returns = [each for each in statements(body) if isinstance(each, ast.Return)]
     value = returns[0].value if len(returns) == 1 else None
     if body is not None and isinstance(value, ast.Name):
         values = values_of(body, value.id, returns[0].lineno)

@@ -254,7 +254,7 @@ def _unpacked(statement: ast.stmt, changes: Mapping[ast.expr, str]) -> str:
 
 def _parts(level: Level, whole: str) -> Iterator[tuple[str, str, int]]:
     """The variables that a function cuts a tensor into: name, index and line of `x, t = xt[:, 0:1], xt[:, 1:2]`."""
-    for each in statements(level.body.node) if level.body else ():
+    for each in statements(level.body):
         for target, value in assigned(each):
             if isinstance(target, ast.Name) and isinstance(value, ast.Subscript) and dotted(value.value) == whole:
                 yield target.id, level.body.text(value.slice) if level.body else "", each.lineno

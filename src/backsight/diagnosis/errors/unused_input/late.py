@@ -18,7 +18,7 @@ from backsight.source import Body, Place, loop_facts, only
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, Use, bound, names_read, spots, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
-from backsight.source.edits import lines_of, move, put
+from backsight.source.edits import lines_of, move, put, put_at, sentence
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.memory import is_tensor, needs_gradient
@@ -148,8 +148,7 @@ def _fix(late: Late, first: str, beside: Sequence[str]) -> str:
     turning, line = "; ".join(f"{each}.requires_grad_()" for each in (late.name, *beside)), late.turned.line
     if _can_move(late) or not late.repeats:
         if late.inside:
-            above = f"above line {late.use.line}{put(turning, 'above', late.use)}"
-            return f"Put `{turning}` {above}: on line {line} it is too late."
+            return f"{sentence(put_at(turning, 'above', late.use))}: on line {line} it is too late."
         above = f"above line {late.use.line}{move(late.turned, 'above', late.use)}"
         return f"Move line {line}, `{late.turned.text}`, {above}."
     again = "; ".join(_part(late, each) for each in late.repeats)
@@ -157,8 +156,7 @@ def _fix(late: Late, first: str, beside: Sequence[str]) -> str:
         both = f"{turning}; {again}"
         there = put(both, "above", late.level.place)
         return f"Above line {late.level.line}, put `{both}`{there}: on line {line} it is too late."
-    below = f"below line {line}{put(again, 'below', late.turned)}"
-    return f"Compute {first or late.output} again after that: put `{again}` {below}."
+    return f"Compute {first or late.output} again after that: {put_at(again, 'below', late.turned)}."
 
 
 def _part(late: Late, statement: ast.stmt) -> str:
@@ -173,7 +171,7 @@ def entry_enabled_late(case: Unused) -> Finding | None:
     """Name the statement that computed another entry, or attribute, from the input before its gradient was turned on:
     `data["shift"] = data["pos"] - center`."""
     for level in case.failure.users if len(case.tensors) == 1 else ():
-        for statement in statements(level.body.node) if level.body is not None else ():
+        for statement in statements(level.body):
             receivers = (callee(each)[0] for each in calls_in(statement) if callee(each)[1] == "requires_grad_")
             own = next((each for each in receivers if value_of(level, each) is case.tensors[0]), None)
             if level.body is None or own is None or _key(own) is None or statement.lineno > level.line:
@@ -185,7 +183,7 @@ def entry_enabled_late(case: Unused) -> Finding | None:
             if early is None or not is_tensor(other) or not other.is_floating_point() or needs_gradient(other):
                 return None
             first, _, place, at, turning = early
-            turned = level.body.place(statement)
+            turned, asking = level.body.place(statement), put_at(f"{turning}.requires_grad_()", "above", at)
             return explanation(
                 f"{case.output} does not depend on {case.name}: {first} was computed from it before its gradient was "
                 "turned on.",
@@ -194,8 +192,7 @@ def entry_enabled_late(case: Unused) -> Finding | None:
                     shown(turned, "turns it on, which does not change what was computed before."),
                     case.asked,
                 ),
-                f"Put `{turning}.requires_grad_()` above line {at.line}"
-                f"{put(f'{turning}.requires_grad_()', 'above', at)}: on line {turned.line} it is too late.",
+                f"{sentence(asking)}: on line {turned.line} it is too late.",
                 source=turned,
             )
     return None
@@ -277,7 +274,7 @@ def replaced(case: Unused) -> Finding | None:
     for level in case.failure.users:
         names = [each for each, value in level.variables.items() if value is case.tensors[0]]
         body, name = level.body, names[0] if len(names) == 1 else ""
-        every = [each for each in spots(body.node) if each.node.lineno < level.line] if body is not None else []
+        every = [each for each in spots(body) if each.node.lineno < level.line]
         same = {each.line for each in enabling(body, name)} if body is not None else set()
         kept = [each for each in every if name in bound(each.node) and each.node.lineno not in same]
         made = kept[-1] if kept else None
