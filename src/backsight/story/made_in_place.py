@@ -158,7 +158,7 @@ def _is_linked(made: Made, body: Body, _: ast.stmt, value: ast.expr) -> bool:
 def _is_placed(made: Made, owner: object, attribute: str) -> bool:
     """Whether a call stands in a sequence where the module has its place, among modules of the same classes."""
     children = [*registered(owner, "_modules").values()] if isinstance(owner, torch.nn.Sequential) else []
-    if not children or not attribute.isdecimal():
+    if not attribute.isdecimal() or int(attribute) >= len(children):
         return False
     for call in calls_in(made.statement):
         if children and len(call.args) == len(children) and call.args[int(attribute)] is made.call:
