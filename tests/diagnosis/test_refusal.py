@@ -43,6 +43,20 @@ FIXES = {
     "e = torch.nn.Embedding(5, 3)\ne.register_backward_hook(print)\ne.register_full_backward_hook(print)": (
         "Register all hooks of e with register_full_backward_hook()"
     ),
+    "def f(x):\n    return x**2\ntorch.autograd.functional.hessian(f, torch.ones(2))": "`return (x**2).sum()`",
+    "f, x = torch.sin, torch.ones(2)\ntorch.autograd.functional.vjp(f, x)": "vjp(f, x, v=torch.ones_like(f(x)))`",
+    "nets = [torch.nn.Linear(2, 2), torch.nn.Linear(2, 2).eval()]\ntorch.func.stack_module_state(nets)": (
+        "put `for each in nets: each.train()` above line"
+    ),
+    "net, w = torch.nn.Linear(2, 1), [1.0, 2.0, 3.0]\ntorch.nn.utils.vector_to_parameters(w, net.parameters())": (
+        "vector_to_parameters(torch.tensor(w), net.parameters())"
+    ),
+    "net = torch.nn.Linear(2, 1)\nsgd = torch.optim.SGD(net.parameters(), 0.1)\n"
+    "torch.optim.lr_scheduler.StepLR(net.parameters(), 3)": "StepLR(sgd, 3)",
+    "net = torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(2, 2))\ntorch.save(net, '/dev/null')": (
+        "torch.save(net.state_dict(), '/dev/null')"
+    ),
+    "x = torch.ones(2)\ntorch.autograd.graph.get_gradient_edge(x)": "`if x.requires_grad:`",
     "f = lambda x: x.clone().requires_grad_()\ntorch.vmap(f)(torch.ones(4, 3))": "torch.func: grad(f)(x)",
 }
 
