@@ -13,7 +13,6 @@ import numpy
 import torch
 from torch.utils.data import get_worker_info
 
-from backsight.diagnosis.amending import block_of
 from backsight.diagnosis.errors.copied import (
     Kept,
     copied_in,
@@ -35,7 +34,7 @@ from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.source import Place, only, read_at
 from backsight.source.bindings import assigned, bound, uses
-from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
+from backsight.source.body import block_of, callee, calls_in, dotted, expressions, functions, keyword, statements
 from backsight.source.edits import OR, on_line, sentence, wrap, write
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
