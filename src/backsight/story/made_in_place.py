@@ -161,7 +161,7 @@ def _is_placed(made: Made, owner: object, attribute: str) -> bool:
     if not attribute.isdecimal() or int(attribute) >= len(children):
         return False
     for call in calls_in(made.statement):
-        if children and len(call.args) == len(children) and call.args[int(attribute)] is made.call:
+        if len(call.args) == len(children) and call.args[int(attribute)] is made.call:
             kinds = (_kind(each) if isinstance(each, ast.Call) else "" for each in call.args)
             return all(not kind or kind == class_name(type(child)) for kind, child in zip(kinds, children, strict=True))
     return False
