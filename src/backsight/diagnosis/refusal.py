@@ -134,6 +134,8 @@ def _is_of_torch(found: Refusal) -> bool:
     works = any(is_tensor(value) or is_module(value) for _, value in read_by(level, found.expression))
     if issubclass(type(error), RuntimeError):
         return works
+    if isinstance(error, AttributeError) and isinstance(error.obj, torch.Tensor | torch.optim.Optimizer):
+        return True
     return works and not _of_another_module(found) and bool(_OF_TENSORS.search(found.failure.message))
 
 
