@@ -1,5 +1,5 @@
 # code: BS200
-# variable: net
+# variable: layer
 # cause: layer = nn.utils.weight_norm(layer)
 # fix: put `with torch.no_grad(): net(images)` above line
 import torch

@@ -1,5 +1,5 @@
 # code: BS200
-# variable: model
+# variable: self.model
 # cause: self.model.step()
 # fix: write `self.optimizer.step()`
 import torch
