@@ -443,6 +443,41 @@ for step in range(20):
         loss = -torch.min(ratio * adv, clipped * adv).mean() + F.mse_loss(critic(x).squeeze(1), returns)
         $update
 """,
+    "BS146 a copy of weights that binds the variable of the loop alone": """
+class Average:
+    def __init__(self, model, average):
+        self.model, self.average = model, average
+        for own, other in zip(average.parameters(), model.parameters()):
+            own = other.data.clone()  #!
+
+    @torch.no_grad()
+    def step(self):
+        for own, other in zip(self.average.parameters(), self.model.parameters()):
+            own.lerp_(other, 0.1)
+
+model, slow = net(), net()
+follow = Average(model, slow)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    $step
+    follow.step()
+""",
+    "BS146 a network that should begin as another one": """
+def begin_as(student, teacher):
+    for (name, p), q in zip(student.named_parameters(), teacher.parameters()):
+        print(name, tuple(p.shape))
+        p = 0.5 * q  #!
+
+teacher, model = net(), net()
+begin_as(model, teacher)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    with torch.no_grad():
+        y = teacher(x)
+    loss = F.mse_loss(model(x), y)
+    $update
+""",
     "BS118 a rate that has decayed to nothing": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

@@ -86,6 +86,108 @@ for step in range(20):
     loss = (gap * model(x)).mean() + F.mse_loss(critic(x), y)
     $update
 """,
+    "a follower whose loop gives its variables other names for the data": """
+model, slow = net(), net().requires_grad_(False)
+
+def follow():
+    for p, q in zip(slow.parameters(), model.parameters()):
+        p = p.data
+        q = q.detach()
+        p.mul_(0.9).add_(q, alpha=0.1)
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    $step
+    follow()
+""",
+    "a follower that binds what its in-place method returns": """
+model, slow = net(), net().requires_grad_(False)
+
+def follow():
+    for p, q in zip(slow.parameters(), model.parameters()):
+        p = p.data.lerp_(q.detach(), 0.1)
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    $step
+    follow()
+""",
+    "a follower whose gaps are listed by the variable of their loop": """
+model, slow = net(), net().requires_grad_(False)
+
+def follow():
+    gaps = []
+    for p, q in zip(slow.parameters(), model.parameters()):
+        p = (p - q).detach()
+        gaps.append(p.norm())
+    with torch.no_grad():
+        for p, q in zip(slow.parameters(), model.parameters()):
+            p.copy_(0.9 * p + 0.1 * q)
+    return gaps
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    $step
+    follow()
+""",
+    "a follower whose last gap is read below the loop": """
+model, slow = net(), net().requires_grad_(False)
+
+def follow():
+    for p, q in zip(slow.parameters(), model.parameters()):
+        with torch.no_grad():
+            p.lerp_(q, 0.1)
+        q = (p - q).abs().max()
+    return q
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    $step
+    follow()
+""",
+    "a follower beside a function that nobody calls": """
+model, slow = net(), net().requires_grad_(False)
+
+def never_called(one, other):
+    for p, q in zip(one.parameters(), other.parameters()):
+        p = 0.9 * p + 0.1 * q
+
+def follow():
+    with torch.no_grad():
+        for p, q in zip(slow.parameters(), model.parameters()):
+            p.lerp_(q, 0.1)
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    $step
+    follow()
+""",
+    "a follower whose parameters are moved first": """
+model, slow = net(), net().requires_grad_(False)
+
+def follow():
+    for p, q in zip(slow.parameters(), model.parameters()):
+        p.data = 0.9 * p.data + 0.1 * q.data
+        q = q.to("cpu")
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    $step
+    follow()
+""",
+    "a follower that counts in the variable of its loop": """
+model, slow = net(), net().requires_grad_(False)
+
+def follow():
+    for p, q in zip(slow.parameters(), model.parameters()):
+        p.data.copy_(0.9 * p.data + 0.1 * q.data)
+        q = None
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    $step
+    follow()
+""",
     "a distillation at a temperature that is divided first": """
 teacher, student, T, accumulate = net(4, 3).requires_grad_(False), net(4, 3), 2.0, 4
 optimizer = torch.optim.SGD(student.parameters(), lr=0.05)
