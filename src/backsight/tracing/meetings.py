@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from backsight.tape import Living, grad_fn, is_mended, looks_into, sequence_number
+from backsight.tape import Living, grad_fn, is_jit_traced, is_mended, looks_into, sequence_number
 from backsight.tape.ops import op_name
 from backsight.tape.saved import is_readable, memory
 from backsight.tracing.facts import Reach
@@ -164,7 +164,7 @@ class Meetings:
         self, op: str, given: Sequence[tuple[int | str, torch.Tensor]], result: torch.Tensor, site: Callable[[], int]
     ) -> None:
         """Note what of a network becomes a square without a gradient, or is computed of one."""
-        if result.dim() != 2 or result.requires_grad:
+        if result.dim() != 2 or result.requires_grad or is_jit_traced():
             return
         if result.shape[1] == 1 and any(each.shape == (len(result),) or self._is_made_so(each) for _, each in given):
             self._columns.put(id(result), result, True)

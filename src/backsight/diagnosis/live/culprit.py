@@ -340,8 +340,8 @@ def fix(where: Sequence[Keeping], shape: Sequence[int], within: bool = False) ->
     statement = keeping.with_value(made) if made else ""
     if not statement:
         return "Keep its value without its graph: .item() for a number, .detach() for a tensor."
-    kept = "number" if scalar else "value" if math.prod(shape) == 1 else "values"
-    return f"{statement}{written(keeping.place, statement)}, which keeps the {kept} and drops the graph."
+    keeps = f"keeps {'the number' if scalar else 'the values'} and drops the graph"
+    return f"{statement}{written(keeping.place, statement)}, which {keeps}."
 
 
 def _in_each_step(place: Place, code: str) -> str:
