@@ -134,9 +134,7 @@ def _is_of_torch(found: Refusal) -> bool:
     works = any(is_tensor(value) or is_module(value) for _, value in read_by(level, found.expression))
     if issubclass(type(error), RuntimeError):
         return works
-    said = _OF_TENSORS.search(found.failure.message) or _saving(
-        found
-    )  # a Function's apply may be C
+    said = _OF_TENSORS.search(found.failure.message) or _saving(found)  # a Function's apply may be C
     return works and not _of_another_module(found) and bool(said)
 
 
