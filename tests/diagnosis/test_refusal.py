@@ -1,5 +1,7 @@
 """BS200: of an error of PyTorch's that no explanation knows, what the frames show, and no cause that was not seen."""
 
+import re
+
 import pytest
 import torch
 from columns import needs_columns
@@ -17,7 +19,7 @@ def test_the_expression_its_tensors_and_the_module_inside_are_named():
     """
     finding = explained(source)
     assert (finding.code, finding.severity, finding.source) == ("BS200", "error", at(source))
-    assert finding.title.startswith("net(rows) raised RuntimeError: mat1 and mat2 shapes cannot be multiplied")
+    assert re.match(r"net\(rows\) raised RuntimeError: (addmm: )?mat1 and mat2 shapes cannot be mul", finding.title)
     told = evidence(finding)
     assert "failed in net[1] (a Linear)." in told
     assert "computes rows: float32 tensor of shape 8×5, does not require grad." in told
@@ -43,6 +45,20 @@ FIXES = {
     "e = torch.nn.Embedding(5, 3)\ne.register_backward_hook(print)\ne.register_full_backward_hook(print)": (
         "Register all hooks of e with register_full_backward_hook()"
     ),
+    "def f(x):\n    return x**2\ntorch.autograd.functional.hessian(f, torch.ones(2))": "`return (x**2).sum()`",
+    "f, x = torch.sin, torch.ones(2)\ntorch.autograd.functional.vjp(f, x)": "vjp(f, x, v=torch.ones_like(f(x)))`",
+    "nets = [torch.nn.Linear(2, 2), torch.nn.Linear(2, 2).eval()]\ntorch.func.stack_module_state(nets)": (
+        "put `for each in nets: each.train()` above line"
+    ),
+    "net, w = torch.nn.Linear(2, 1), [1.0, 2.0, 3.0]\ntorch.nn.utils.vector_to_parameters(w, net.parameters())": (
+        "vector_to_parameters(torch.tensor(w), net.parameters())"
+    ),
+    "net = torch.nn.Linear(2, 1)\nsgd = torch.optim.SGD(net.parameters(), 0.1)\n"
+    "torch.optim.lr_scheduler.StepLR(net.parameters(), 3)": "StepLR(sgd, 3)",
+    "net = torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(2, 2))\ntorch.save(net, '/dev/null')": (
+        "torch.save(net.state_dict(), '/dev/null')"
+    ),
+    "x = torch.ones(2)\ntorch.autograd.graph.get_gradient_edge(x)": "`if x.requires_grad:`",
     "f = lambda x: x.clone().requires_grad_()\ntorch.vmap(f)(torch.ones(4, 3))": "torch.func: grad(f)(x)",
 }
 
@@ -195,6 +211,8 @@ def test_neither_way_to_clip_takes_sparse_gradients(clip):
     source = SPARSE.replace("OPTIMIZER", "SGD(tables.parameters(), 0.1)").replace(
         "opt.step()", f"torch.nn.utils.{clip}([*tables.parameters()], 0.5)"
     )
+    if clip == "clip_grad_norm_" and torch.__version__.startswith(("2.15.", "2.16.")):
+        pytest.skip("PyTorch takes them from 2.15 on")
     assert explained(source).title.startswith(f"{clip}() does not take sparse gradients")
 
 

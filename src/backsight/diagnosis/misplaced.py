@@ -118,7 +118,7 @@ def _is_used_up(held: object) -> bool:
     if type(held) is GeneratorType:  # isinstance would ask an object of the program for its __class__
         return held.gi_frame is None
     if kind is itertools.chain:  # it lets go of what it has gone through
-        return not gc.get_referents(held)
+        return all(each is kind for each in gc.get_referents(held))
     if kind in _OVER_OTHERS:
         inner = gc.get_referents(held)
         return any(map(_is_used_up, [*inner, *itertools.chain(*(each for each in inner if type(each) is tuple))]))

@@ -51,9 +51,9 @@ from backsight.tracing import current
 
 _LONGEST = 160
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-_KINDS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, KeyError)
-"""What PyTorch raises where it refuses what it is given; others, as an OSError, are about something else. A KeyError is
-told only if there is a remedy: mostly the key is all it says."""
+_KINDS = (RuntimeError, ValueError, TypeError, IndexError, NotImplementedError, KeyError, AttributeError)
+"""What PyTorch raises where it refuses what it is given; others, as an OSError, are about something else. A KeyError
+or an AttributeError is told only if there is a remedy: mostly the name is all it says."""
 
 _OF_TENSORS = re.compile(r"tensor|dimension", re.IGNORECASE)
 _OF_PYTHON = re.compile(
@@ -83,7 +83,7 @@ def refused(error: BaseException) -> Finding | None:
         if (finding := knows(found)) is not None:
             return finding
     saving, known = _saving(found), may_have_been_born(found) or remedy_of(found)
-    if known is None and issubclass(type(error), KeyError):
+    if known is None and issubclass(type(error), KeyError | AttributeError):
         return None
     message = _message(failure.message)
     said = f": {message[:_LONGEST]}{'…' if len(message) > _LONGEST else ''}" if message else ""
@@ -134,7 +134,8 @@ def _is_of_torch(found: Refusal) -> bool:
     works = any(is_tensor(value) or is_module(value) for _, value in read_by(level, found.expression))
     if issubclass(type(error), RuntimeError):
         return works
-    return works and not _of_another_module(found) and bool(_OF_TENSORS.search(found.failure.message))
+    said = _OF_TENSORS.search(found.failure.message) or _saving(found)  # a Function's apply may be C
+    return works and not _of_another_module(found) and bool(said)
 
 
 def _of_own_forward(found: Refusal) -> bool:
@@ -268,6 +269,14 @@ _REMEDIES: dict[str, str] = {
     r"(?:non-leaf Tensor to|cannot assign '.*' (?:object )?(?:as|to)) parameter '(?P<name>\w+)'": "To compute with a "
     "tensor in place of the parameter and keep its graph: torch.func.functional_call({module}, {{'{name}': value}}, "
     "(x,)). To overwrite only the values: `with torch.no_grad(): {module}.{name}.copy_(value)`.",
+    r"get the gradient edge for a Tensor that does not require": "Ask only where there is a graph, `if "
+    "{x}.requires_grad:`. To get one, compute {x} with gradients enabled, from something that requires grad.",
+    r"parametrization (?P<name>\w+) does not implement right_inverse": "To assign a value, {name} needs a method "
+    "right_inverse(self, value) that returns what to store, such that forward of that gives the value. Without one, "
+    "write into what is stored, under torch.no_grad(): module.parametrizations.weight.original.copy_(stored).",
+    r"checkpoint_sequential\(\) got multiple values": "checkpoint_sequential takes one input, and passes on what each "
+    "part returns. With more, checkpoint each part: `for part in model: x = checkpoint(part, x, mask, "
+    "use_reentrant=False)`.",
     r"would mutate a captured Tensor": "Compute a new tensor instead of changing one from outside the function, or "
     "pass it to the function as an argument.",
     r"save_for_backward can only save": "Store what is not a tensor as an attribute of ctx: ctx.scale = scale, and "

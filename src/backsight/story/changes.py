@@ -377,8 +377,8 @@ def changed_by_modules(subject: Subject) -> Iterator[tuple[str, str]]:
     """Yield the class and the path of each module that has changed a tensor which this graph needs."""
     for node, saved in stale(subject.survey.graph)[:_MOST]:
         other = Subject(subject.failure, subject.survey, node, saved)
-        found = ((each.module, each.path) for each in changes(other)[:1] if each.path)
-        kind, path = next(found, changed_by_module(other))
+        found = [(each.module, each.path) for each in changes(other)[:1]]
+        kind, path = found[0] if found else changed_by_module(other)
         if path:
             yield kind, path
 

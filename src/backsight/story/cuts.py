@@ -40,7 +40,7 @@ from backsight.story.failure import Failure, Level
 from backsight.story.memory import is_leaf, needs_gradient
 from backsight.story.modes import Disabled, disabled_by, enabled_within, in_force, is_sure
 from backsight.story.sections import Section, followed, function_called, section_of
-from backsight.story.trained import Trained
+from backsight.story.trained import Trained, trained
 from backsight.tape import Graph
 from backsight.tracing import Line, Severed, current, met
 
@@ -462,6 +462,14 @@ def seen(root: torch.Tensor | None) -> tuple[list[CutOff], frozenset[tuple[str, 
     lines = (each.line for each in (*every, *departures) if each.line)
     found = [as_seen(each, each.line) for each in every if each.line]
     return _beside(found), frozenset((at.file, at.line) for at in lines)
+
+
+def unrecorded_in(failure: Failure, level: Level, name: str, tensor: torch.Tensor) -> Iterator[CutOff]:
+    """The blocks without gradients in which a tensor was computed, in functions that have returned."""
+    yield from (each for each in seen(tensor)[0] if each.cut.kind == "no_grad" and each.inside)
+    start = section_of(level, ((name, level.line),))
+    read = cuts(failure, trained(failure), starts=[start] if start is not None else ())
+    yield from (each for each in read if each.cut.kind == "no_grad")
 
 
 def as_seen(cut: Severed, line: Line) -> CutOff:

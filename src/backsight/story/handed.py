@@ -63,7 +63,7 @@ def handed(failure: Failure, tensor: object) -> Handed | None:
 def _variable(level: Level, tensor: object) -> str:
     """What the running statement says for a tensor; else the variable, or small container, that holds it."""
     written = (dotted(node) for node in expressions(level.statement)) if level.statement else ()
-    said = next((name for name in written if name and "." in name and level.value(name) is tensor), None)
+    said = next((name for name in written if name and level.value(name) is tensor), None)
     if said:
         return said
     every = [(name, value) for name, value in level.variables.items() if not name.startswith("_")]

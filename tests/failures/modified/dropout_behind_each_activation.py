@@ -1,6 +1,6 @@
 # code: BS202
 # variable: critic.layers.5
-# line: 35
+# cause: return self.layers(x).squeeze(-1)
 # fix: The same applies to critic.layers[2]
 import torch
 from torch import nn
@@ -32,7 +32,7 @@ class Critic(nn.Module):
         )
 
     def forward(self, x):
-        return self.layers(x)
+        return self.layers(x).squeeze(-1)
 
 
 torch.manual_seed(0)

@@ -457,17 +457,17 @@ def _taken_out(
     call = _instead(lost, f"{text}.backward()")
     if isinstance(display, ast.Tuple) and made and made.function and path.startswith("["):
         names = ", ".join(lost.name if f"[{k}]" == path else "_" for k in range(len(display.elts)))
-        return f"Unpack it: {names} = {made.function}(...){_unpacked(lost, made, names)}. {OR}Or {call}."
+        return f"Unpack it: {_unpacked(lost, made, names) or f'{names} = {made.function}(...)'}. {OR}Or {call}."
     return f"{call[0].upper()}{call[1:]}."
 
 
-def _unpacked(lost: Lost, made: Conversion, names: str) -> Edit | str:
+def _unpacked(lost: Lost, made: Conversion, names: str) -> str:
     """The statement that assigns all of a function's result, unpacking it."""
     node, body = made.definition.spot.node if made.definition is not None else None, lost.level.body
     if body is None or not isinstance(node, ast.Assign) or [*map(dotted, node.targets)] != [lost.name]:
         return ""
     new = rewritten(body, node, {node.targets[0]: names}) if isinstance(node.value, ast.Call) else ""
-    return write(body.place(node), new) if new else ""
+    return on_line(body.place(node), new)
 
 
 def _not_called(lost: Lost) -> Finding:

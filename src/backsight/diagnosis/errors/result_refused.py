@@ -34,13 +34,14 @@ from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.source import Place, only, read_at
 from backsight.source.bindings import assigned, bound, uses
-from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
+from backsight.source.body import block_of, callee, calls_in, dotted, expressions, functions, keyword, statements
 from backsight.source.edits import OR, on_line, sentence, wrap, write
+from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
-from backsight.story.in_pytorch import back_in, in_pytorch
+from backsight.story.in_pytorch import Part, back_in, in_pytorch
 from backsight.story.memory import base_of, is_module, is_tensor, maker_of, needs_gradient, shape_of
 from backsight.story.routes import reaches_otherwise
 from backsight.tape import ENGINE_CALLS
@@ -393,8 +394,10 @@ class Refused:
         trained = self._trained if beside else ()
         if level is not None and (beside is False or trained):
             arrays = {**_arrays(level), **({parts[0]: "several"} if parts else {})}
-            lines = in_pytorch(level.body, level.place.line, self.text, arrays) if level.body else ""
+            lines = in_pytorch(level.body, level.place.line, self.text, arrays, _alike(level)) if level.body else ""
             read, values = (parts[0], "detached values") if parts else (name, f"{text}.detach().numpy()")
+            if not (parts or self.name):
+                read, values = "it", "detached values"
             why = "" if trained else f", because the loss depends on {read} only through this result"
             lost = f"this loss would not train {listed(trained, 3)}" if trained else "the loss would have no graph"
             how = lines or f"use {read} itself, and the functions of torch"
@@ -489,6 +492,28 @@ def _tensors(failure: Failure, use: str) -> Iterator[tuple[str, torch.Tensor | N
         yield from (("", value) for value in held if each is not level and is_tensor(value) and needs_gradient(value))
     if said and use in ("values", "flag"):
         yield said, None
+
+
+def _alike(level: Level) -> list[Part]:
+    """The statements below that pass NumPy the results of calls of the same tensors, in the same form: they would fail
+    next."""
+    body, failing = level.body, level.statement
+    if body is None or not isinstance(failing, ast.Assign):
+        return []
+    every = [(each, _results_passed(each)) for each in block_of(body, failing) if each.lineno >= level.line]
+    wanted = next((form for each, form in every if each is failing), None)
+    alike = [each for each, form in every if wanted is not None and form == wanted and each is not failing]
+    return [Part(body, each.lineno, frozenset()) for each in alike]
+
+
+def _results_passed(statement: ast.stmt) -> tuple[str, str, str] | None:
+    """What NumPy does with the results of calls, over what, and of what they are: `np.sum([f(x) for x in xs])`."""
+    call = statement.value if isinstance(statement, ast.Assign) else None
+    given = only(call.args) if isinstance(call, ast.Call) and library(call.func) == "numpy" else None
+    match given:
+        case ast.ListComp(elt=ast.Call(args=args) as inner, generators=[each]) if library(inner.func) != "numpy":
+            return ast.dump(call.func), ast.dump(each), repr([*map(ast.dump, args)])  # type: ignore[union-attr]
+    return None
 
 
 def _arrays(level: Level) -> dict[str, str]:

@@ -18,11 +18,23 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, if_known, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, namespace
-from backsight.source import Body, Place, assignments, inplace_changes, only, read_at, statement_at
+from backsight.source import Body, Place, assignments, inplace_changes, loop_facts, only, read_at, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Use, parameters_of, target_names, uses
-from backsight.source.body import callee, dotted, expressions, statements
-from backsight.source.edits import OR, instead, lines_of, move, on_line, put, put_at, without_marks, wrap, write
+from backsight.source.body import callee, covers, dotted, expressions, statements
+from backsight.source.edits import (
+    OR,
+    instead,
+    lines_of,
+    move,
+    on_line,
+    put,
+    put_at,
+    sentence,
+    without_marks,
+    wrap,
+    write,
+)
 from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.changes import works_in_place
@@ -404,7 +416,7 @@ def _of_hooked(failure: Failure, found: Written) -> Finding:
         by, does = f"{path or 'a module'}, {a_kind(kind)} created with inplace=True,", f"runs {path or 'it'}."
         root = path.partition(".")[0]
         whole = next((held for level in failure.users if is_module(held := level.value(root))), None)
-        held = dict(modules_in(whole, root)) if isinstance(whole, torch.nn.Module) else {}
+        held = dict(modules_in(whole, root)) if is_module(whole) else {}
         others = [(class_name(type(held[each])), each) for each in _also_hooked(held, path, module)]
         where = made_otherwise(failure, held, (kind, path), others)
         fix = f"Create {path or 'that module'} without inplace=True{where}"
@@ -480,34 +492,43 @@ def _cloned(place: Place | None) -> str:
 
 
 def _base_changed(failure: Failure, op: str) -> Finding:
-    """The statement only reads the view; what it is a part of was changed before."""
+    """The statement only reads the view; what it is a part of was changed before, here or in a caller."""
     level = failure.users[0]
     name, view = next(_lost_views(level), ("", None))
-    whole, changed = _change_of_base(level, view) if view is not None else ("the tensor", None)
-    away = out_of_place(level.body, changed.line) if changed else None
-    otherwise = f"write {_anew(level, changed.line, away)}" if away and changed else f"change a copy of {whole}"
-    above = _above(level, name, changed) if changed else ""
+    at, whole, changed = _change_of_base(failure, view)
+    held = (each for each, value in at.variables.items() if value is view) if view is not None else iter(())
+    outer = next(held, "") if at is not level else name
+    made = next(iter(assignments(at.body, outer, before=changed.line)[-1:]), None) if changed and outer else None
+    away = out_of_place(at.body, changed.line) if changed else None
+    otherwise = f"write {_anew(at, changed.line, away)}" if away and changed else f"change a copy of {whole}"
+    above = _above(at, made, changed) if changed and made else ""
+    take = f"Take the views after the change{above}; {OR}or " if above or not made else ""
+    called = f"{name}, which is {outer}," if outer and outer != name else name
     return explanation(
-        f"{name or 'The view that this statement uses'} is one of several views of {whole}, which was modified in "
+        f"{called or 'The view that this statement uses'} is one of several views of {whole}, which was modified in "
         "place after they were created.",
         (
+            if_known(made if at is not level else None, f"takes {outer} and others from {whole}."),
             if_known(changed, f"modifies {whole} in place, and with it all of its views."),
             shown(level.place, f"uses {name or 'the view'} after that."),
-            f"Autograd cannot give a new graph to one of several views that {op.lower()} returned together.",
+            f"Autograd cannot give a new graph to one of several views that {_several_of(made, op)} returned together.",
         ),
-        f"Take the views after the change{above}; {OR}or {otherwise}, which leaves them unchanged.",
+        f"{take}{otherwise if take else sentence(otherwise)}, which leaves them unchanged.",
         source=changed or level.place,
         exact=changed is not None,
     )
 
 
-def _above(level: Level, view: str, change: Place) -> str:
-    """How a change comes before the statement that takes the views."""
-    made = [place for place in assignments(level.body, view) if place.line < change.line]
-    if not made:
+def _several_of(made: Place | None, op: str) -> str:
+    return _call_in(made.text, op) if made is not None else op.lower()
+
+
+def _above(level: Level, made: Place, change: Place) -> str:
+    """How a change comes before the statement that takes the views, if it runs as often."""
+    around, outside = (loop_facts(level.body, each.line) for each in (change, made))
+    if (around.loop if around else None) != (outside.loop if outside else None):
         return ""
-    above = f"above line {made[-1].line}{move(change, 'above', made[-1])}"
-    return f": move line {change.line}, `{change.text}`, {above}"
+    return f": move line {change.line}, `{change.text}`, above line {made.line}{move(change, 'above', made)}"
 
 
 def _lost_views(level: Level) -> Iterator[tuple[str, torch.Tensor]]:
@@ -526,10 +547,17 @@ def _is_lost(tensor: torch.Tensor) -> bool:
     return False
 
 
-def _change_of_base(level: Level, view: torch.Tensor) -> tuple[str, Place | None]:
-    """What the function calls what `view` is a part of, and the last statement before this one that changes it."""
-    names = [name for name, value in level.variables.items() if storage_of(value) == storage_of(view)]
-    every = [(place, name) for name in names for place in (inplace_changes(level.body, name) if level.body else ())]
-    found = [each for each in every if each[0].line < level.line]
-    place, name = max(found, key=lambda each: each[0].line, default=(None, "the tensor"))
-    return name, place
+def _change_of_base(failure: Failure, view: torch.Tensor | None) -> tuple[Level, str, Place | None]:
+    """The innermost level that changes what `view` is a part of, what it calls that, and the last statement that does:
+    before its own, or below it in a loop."""
+    for level in failure.users if view is not None else ():
+        names = [name for name, value in level.variables.items() if storage_of(value) == storage_of(view)]
+        every = [(place, name) for name in names for place in inplace_changes(level.body, name)]
+        facts = loop_facts(level.body, level.line)
+        loop = statement_at(level.body, *facts.loop.position) if facts is not None else None
+        found = [each for each in every if each[0].line < level.line]
+        found = found or [each for each in every if loop is not None and covers(loop, each[0].line)]
+        if found:
+            place, name = max(found, key=lambda each: each[0].line)
+            return level, name, place
+    return failure.users[0], "the tensor", None

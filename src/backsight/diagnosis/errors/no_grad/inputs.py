@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from typing import Literal
 
 import torch
 
@@ -17,10 +18,10 @@ from backsight.diagnosis.wording import described, failing, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.source import Cut, Place, assignments, cuts
-from backsight.source.bindings import uses
+from backsight.source.bindings import bound, spots, uses
 from backsight.source.body import functions, is_constant, keyword, read_at
 from backsight.source.edits import on_line, put, sentence
-from backsight.story.cuts import why
+from backsight.story.cuts import CutOff, unrecorded, unrecorded_in, why
 from backsight.story.failure import Failure, Level
 from backsight.story.handed import Handed, handed
 from backsight.story.memory import is_tensor, needs_gradient
@@ -44,7 +45,12 @@ def input_without_grad(failure: Failure) -> Finding:
     cut = _cut(found, first)
     outer = None if found is None or found.assigned or found.given else _enclosing(found)
     call = f"{first}.requires_grad_()" if len(bare) == 1 and _PATH.fullmatch(first) else ""
-    evidence: list[Fact] = [shown(cut.place, f"{why(cut)}.")] if cut else _made(found, first, outer)
+    behind = unrecorded_in(failure, found.level, found.name, bare[0][1]) if found is not None and not cut else iter(())
+    block = next(behind, None)
+    if cut is not None:
+        evidence: list[Fact] = [shown(cut.place, f"{why(cut)}.")]
+    else:
+        evidence = [*_unrecorded(block, found, outer)] if block is not None and found else _made(found, first, outer)
     evidence += passed(found)
     if failure.user:
         asked = [name for name, t in zip(written, failure.inputs, strict=True) if any(t is each for _, each in bare)]
@@ -55,7 +61,7 @@ def input_without_grad(failure: Failure) -> Finding:
         evidence,
         f"Call {first}.requires_grad_() {_where(found, outer, call)}; the forward pass must come after that.",
         source=cut.place if cut else (found and (found.assigned or found.given or outer)) or failure.source,
-        exact=bool(bare),
+        exact=bool(bare) and (block is None or block.seen),
     )
 
 
@@ -90,6 +96,24 @@ def _cut(found: Handed | None, name: str) -> Cut | None:
     level = found.level if found else None
     every = cuts(level.body, name, level.line) if level else ()
     return every[0] if every else None
+
+
+def _unrecorded(block: CutOff, found: Handed, outer: Place | None) -> Iterator[Fact]:
+    """The block in which it was computed, what would have computed it anew below, and the variable that got it."""
+    name, section = found.name, block.section
+    certainty: Literal["read"] | None = None if block.seen else "read"
+    yield shown(block.cut.place, "disables gradients for what is computed inside.", certainty)
+    inside = {each for statement in unrecorded(section, block.cut) for each in bound(statement)}
+    last = getattr(block.statement, "end_lineno", 0) or 0
+    for spot in spots(section.body.node):
+        anew = [arm for arm, label in spot.arms if isinstance(arm, ast.If) and label == "body" and arm.lineno > last]
+        if last and anew and inside & bound(spot.node):
+            yield shown(
+                section.body.place(anew[-1]), f"did not hold, so line {spot.node.lineno} has not run.", certainty
+            )
+            break
+    if (assigned := found.assigned or outer) is not None:
+        yield shown(assigned, f"assigns the result to {name}.")
 
 
 def _made(found: Handed | None, name: str, outer: Place | None) -> list[Fact]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from backsight.diagnosis.errors.remedies import (  # noqa: F401  # each enters its own
     dtypes,
     elsewhere,
+    given,
     modules,
     old_style,
     optimizers,

@@ -25,12 +25,11 @@ from backsight.source.edits import OR, on_line, on_line_with, put, put_at, remov
 from backsight.source.freezing import freezings
 from backsight.source.imports import is_gradient_call
 from backsight.source.rewriting import rewritten, simple
-from backsight.story.cuts import CutOff, around, cuts, seen, unrecorded
+from backsight.story.cuts import CutOff, around, unrecorded, unrecorded_in
 from backsight.story.evaluated import value_of
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
-from backsight.story.sections import function_called, run_by, section_of
-from backsight.story.trained import trained
+from backsight.story.sections import function_called, run_by
 from backsight.tape import parameters_in
 from backsight.text import as_code
 
@@ -75,7 +74,9 @@ def _of_disabled(found: Refusal, match: Match) -> Remedy | None:
         return None
     name = body.text(receiver)
     running = next(iter(around([(level, level.line) for level in found.failure.users])), None)
-    block = running or next(_behind(found, name, value_of(found.level, receiver)), None)
+    held = value_of(found.level, receiver)
+    behind = unrecorded_in(found.failure, found.level, name, held) if is_tensor(held) else iter(())
+    block = running or next(behind, None)
     if block is None:
         return _of_constants(found, name)
     place = block.cut.place
@@ -116,15 +117,6 @@ def _of_constants(found: Refusal, name: str) -> Remedy | None:
         "so that it is a leaf. To train what it is computed from too, make that require grad first."
     )
     return Remedy(fix, (), None)
-
-
-def _behind(found: Refusal, name: str, tensor: object) -> Iterator[CutOff]:
-    """Blocks in which the tensor was computed, in a function that has returned."""
-    if isinstance(tensor, torch.Tensor):
-        yield from (each for each in seen(tensor)[0] if each.cut.kind == "no_grad" and each.inside)
-    start = section_of(found.level, ((name, found.level.line),))
-    read = cuts(found.failure, trained(found.failure), starts=[start] if start is not None else ())
-    yield from (each for each in read if each.cut.kind == "no_grad")
 
 
 def _runs_backward(block: CutOff) -> bool:

@@ -6,18 +6,23 @@ import ast
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
+
+from torch.nn.modules.batchnorm import _NormBase
 
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, source_of
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.refused import Refusal
+from backsight.diagnosis.evidence.spoken import names_of
 from backsight.diagnosis.wording import listed, shaped, shown
+from backsight.findings.evidence import Fact
+from backsight.naming.plain import class_name
 from backsight.source import Body, assignments, calls_of, only, read_at
 from backsight.source.bindings import spots
-from backsight.source.body import body_around, callee, dotted, keyword, statements
+from backsight.source.body import body_around, callee, calls_in, dotted, keyword, statements
 from backsight.source.definitions import definitions
-from backsight.source.edits import OR, Edit, alternatives, on_line, put_at, write
+from backsight.source.edits import OR, Edit, alternatives, on_line, on_line_with, put_at, write
 from backsight.source.imports import meaning
 from backsight.source.out_of_place import arguments
 from backsight.source.rewriting import rewritten, simple, with_flag
@@ -42,6 +47,46 @@ def _checkpointed(found: Refusal, match: Match) -> Remedy | None:
     return Remedy(
         f"torch.func cannot differentiate through checkpoint(): {on_line(body.place(statement), line)} where "
         "torch.func transforms the model. To save memory instead, pass chunk_size to torch.func.vmap or jacrev."
+    )
+
+
+@remedy(r"would mutate a captured Tensor")
+def _statistics(found: Refusal, match: Match) -> Remedy | None:
+    """A batch norm in training counts and averages in its buffers, which a function that is transformed must not."""
+    held: Iterator[Any] = (each.variables.get("self") for each in reversed(found.failure.levels))
+    norm = next((each for each in held if issubclass(type(each), _NormBase)), None)
+    if norm is None or not norm.training or not norm.track_running_stats:
+        return None
+    calls = ((level, each) for level in found.failure.users for each in calls_in(level.statement))
+    level, call = next((pair for pair in calls if callee(pair[1])[1] == "functional_call"), (found.level, None))
+    kind, name = class_name(type(norm)), names_of(found.failure, [norm])[0]
+    counts = f"{name or f'A {kind}'} is in training mode, where it updates its running statistics, buffers, in place."
+    evidence: list[Fact] = [counts]
+    batch = "with the running statistics in place of those of the batch"
+    body, weights = level.body, call.args[1] if call is not None and len(call.args) > 1 else None
+    if call is None or body is None or weights is None:
+        fix = f"Give the function copies of the buffers: torch.func.functional_call. Or call it under eval(), {batch}."
+        return Remedy(fix, tuple(evidence))
+    given, model = body.text(weights), body.text(call.args[0])
+    outer = (callee(each)[1] for each in (c for one in found.failure.users for c in calls_in(one.statement)))
+    if any(each in ("jvp", "jacfwd", "hessian", "linearize") for each in outer):
+        fix = f"Forward mode cannot update them. Put `{model}.eval()` before it: then it runs {batch}."
+        return Remedy(fix, tuple(evidence))
+    new = f"({given}, {{k: b.clone() for k, b in {model}.named_buffers()}})"
+    match weights:
+        case ast.Tuple(elts=[params, buffers]):
+            new = f"({body.text(params)}, {{k: b.clone() for k, b in {body.text(buffers)}.items()}})"
+        case ast.Tuple() | ast.Dict():
+            return Remedy(
+                f"Give the function copies of the buffers, made inside it with .clone(). Or use eval(), {batch}."
+            )
+    evidence.append(shown(level.place, f"gives the function {given}, and no buffers of its own."))
+    passes = on_line_with(body, level.statement, {weights: new})
+    return Remedy(
+        f"Let the function have copies of the buffers: {passes}; those of {model} stay as they are. Under "
+        f"{model}.eval() it runs as well, {batch}.",
+        tuple(evidence),
+        level.place,
     )
 
 

@@ -156,6 +156,7 @@ def takes_no_part(case: Unused) -> Finding:
     again, idle = written_again(case), left_idle(case.failure, case.tensors)
     instead = "" if again or idle is None else idle.fix
     allows = "" if again or instead else allowed(case)
+    made = case.caller[1] if case.caller is not None else case.made
     unread = f"{names if one else 'they'} {'is' if one else 'are'} not used to compute it"
     hides = (
         "If a gradient may be missing, allow_unused=True returns None for it." if len(case.names) < total else _HIDES
@@ -170,7 +171,7 @@ def takes_no_part(case: Unused) -> Finding:
             case.asked,
         ),
         again.fix if again else f"{instead} {_HIDES}" if instead else allows or without,
-        source=(idle.place if idle and instead else case.made if not allows else None) or case.failure.source,
+        source=(idle.place if idle and instead else made if not allows else None) or case.failure.source,
     )
 
 

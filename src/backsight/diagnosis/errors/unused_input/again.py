@@ -31,9 +31,12 @@ class Again:
 
 def written_again(case: Unused) -> Again | None:
     """Find where the output is computed from the very expression that gave the input its value."""
-    level = case.failure.user
+    level, computed = case.failure.user, case.made
+    receiver = level.receiver if level else None
+    if case.caller is not None and not (level and assignments(level.body, case.name, before=level.line)):
+        (level, computed), receiver = case.caller, case.output
     body = level.body if level else None
-    made = statement_at(body, *case.made.position) if body and case.made else None
+    made = statement_at(body, *computed.position) if body and computed else None
     if level is None or body is None or made is None or len(case.names) != 1 or not case.name.isidentifier():
         return None
     place, value = _value(level, body, case.name)
@@ -43,7 +46,7 @@ def written_again(case: Unused) -> Again | None:
         return _here(case, body, made, value) or (
             _elsewhere(case, level, place, value) if isinstance(value, ast.Call) else None
         )
-    return _from_original(case, level, body, place, dotted(value) or "")
+    return _from_original(case, level, receiver, place, dotted(value) or "")
 
 
 def _value(level: Level, body: Body, name: str) -> tuple[Place | None, ast.expr | None]:
@@ -83,9 +86,11 @@ def _here(case: Unused, body: Body, made: ast.stmt, value: ast.expr) -> Again | 
     )
 
 
-def _from_original(case: Unused, level: Level, body: Body, copied: Place, original: str) -> Again | None:
+def _from_original(case: Unused, level: Level, receiver: str | None, copied: Place, original: str) -> Again | None:
     """The input is a copy of a variable, and the output is computed from that variable."""
-    receiver = level.receiver
+    body = level.body
+    if body is None:
+        return None
     found = ancestors(body, receiver, level.line).get(original) if original and receiver else None
     if found is None or original == case.name:
         return None

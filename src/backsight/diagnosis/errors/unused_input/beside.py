@@ -112,8 +112,8 @@ def _fix(case: Unused, names: list[str]) -> str:
         return joined
     if bracket and base in names:
         return (
-            f"Take the gradient of {base}, then the part of it: torch.autograd.grad(..., {base})[0][{rest}"
-            f"{_of_parts(level, base, rest[:-1])}"
+            f"Take the gradient of {base}, then the part of it: "
+            f"{_of_parts(level, base, f'torch.autograd.grad(..., {base})[0][{rest}', rest[:-1])}"
         )
     if how := _of_row(case) or _of_view(case) or ((again := written_again(case)) and again.fix):
         return how
@@ -201,8 +201,8 @@ def _from_parts(case: Unused, whole: str) -> str:
             moved = f"Move {lines_at(lines)} above line {made[-1].line}{moving}, and c"
         return (
             f"{moved}ompute {case.output} from the parts: {text}{write(made[-1], text)}. {OR}Or differentiate with "
-            f"respect to {whole} and take the part of the gradient: torch.autograd.grad({case.output}, {whole}, ...)[0]"
-            f"[{parts[case.name][0]}]{_of_parts(level, whole)}"
+            f"respect to {whole} and take the part of the gradient: "
+            f"{_of_parts(level, whole, f'torch.autograd.grad({case.output}, {whole}, ...)[0][{parts[case.name][0]}]')}"
         )
     return ""
 
@@ -218,15 +218,16 @@ def _in_their_order(parts: Mapping[str, torch.Tensor], base: torch.Tensor, axis:
     return order if sum(parts[name].shape[axis] for name in order) == base.shape[axis] else []
 
 
-def _of_parts(level: Level | None, whole: str, index: str = "") -> str:
-    """How the words about the part of a gradient end: the edits that take it, and the other statements that ask for the
-    gradient of a part, and would fail next.
+def _of_parts(level: Level | None, whole: str, plain: str, index: str = "") -> str:
+    """What takes the part of a gradient: the statement as it is then, and the others that ask for that of a part, and
+    would fail next.
 
+    plain: the words for it where the text does not show the call.
     index: of the part that the failing statement asks for, where it is no variable.
     """
     node, edits, later = parsed(whole), list[Edit](), list[int]()
     if level is None or level.body is None or node is None:
-        return "."
+        return f"{plain}."
     parts = {name: at for name, at, _ in _parts(level, whole)}
     for each in statements(level.body.node):
         changes = dict[ast.expr, str]()
@@ -238,7 +239,9 @@ def _of_parts(level: Level | None, whole: str, index: str = "") -> str:
             new = _unpacked(each, changes) or rewritten(level.body, each, changes)
             edits.append(write(level.body.place(each), new))
     also = f" Then {lines_at(later)} need{'s' * (len(later) == 1)} the same change." if later else ""
-    return f"{''.join(map(str, edits)) if edits and edits[0].lines == (level.place.line,) else ''}.{also}"
+    if not edits or edits[0].lines != (level.place.line,) or not edits[0].code:
+        return f"{plain}.{also}"
+    return f"{on_line(level.place, edits[0].code)}.{also}{''.join(map(str, edits[1:]))}"
 
 
 def _unpacked(statement: ast.stmt, changes: Mapping[ast.expr, str]) -> str:
