@@ -29,7 +29,8 @@ _KINDS: dict[str, type] = {"a tensor": torch.Tensor, **_OWNERS}
 def _of_another(found: Refusal, match: Match) -> Remedy | None:
     """What it has instead, or the module or the optimizer that was meant."""
     name, statement, body = match["name"], found.level.statement, found.level.body
-    held = getattr(found.failure.error, "obj", None)
+    error = found.failure.error
+    held = error.obj if type(error) is AttributeError else None
     every = [each for each in expressions(statement) if isinstance(each, ast.Attribute) and each.attr == name]
     known = [value_of(found.level, each.value) for each in every]
     at = next((k for k, each in enumerate(known) if each is held), known.index(None) if None in known else -1)

@@ -47,7 +47,7 @@ def _without_shape(found: Refusal, match: Match) -> Remedy | None:
     }
     told = [shown(place, says) for place, says in [*lines.items()][:_MOST]]
     evidence = (*told, *(fact for each in reasons for fact in each.evidence), *ran)
-    own = [path] if isinstance(model, LazyModuleMixin) else [f"{path}.{each}".lstrip(".") for each in held]
+    own = [path] if issubclass(type(model), LazyModuleMixin) else [f"{path}.{each}".lstrip(".") for each in held]
     says = f"{listed([*map(as_code, own)], 4)} {'has' if len(own) == 1 else 'have'} no shape"
     says = says if every else "A lazy module's parameters have no shape"
     apart = [*{(type(each.owner), each.attribute): each for each in unused}.values()]
