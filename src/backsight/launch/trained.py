@@ -97,7 +97,8 @@ class Trained:
         still = [(p, each) for p, each in still if not each.moved][:_NAMED]
         if still and not course.named:
             course.named = True
-            for (_, each), found in zip(still, search([p for p, _ in still]).names, strict=True):
+            names = search([parameter for parameter, held in still]).names
+            for (p, each), found in zip(still, names, strict=True):
                 each.name = next((name.path for name in found), "")
 
 
@@ -111,7 +112,7 @@ def _pulls(gradient: torch.Tensor | None) -> bool:
     """Whether a gradient is not exactly 0; one that cannot be read is taken for one."""
     if gradient is None:
         return False
-    values = gradient.coalesce().values() if gradient.layout == torch.sparse_coo else gradient
+    values: Any = gradient.coalesce().values() if gradient.layout == torch.sparse_coo else gradient
     try:
         return bool(values.ne(0).any())
     except RuntimeError:  # as of a layout without this operation
