@@ -97,8 +97,8 @@ class Trained:
         still = [(p, each) for p, each in still if not each.moved][:_NAMED]
         if still and not course.named:
             course.named = True
-            names = search([parameter for parameter, held in still]).names
-            for (p, each), found in zip(still, names, strict=True):
+            names = search([p for p, _ in still]).names
+            for each, found in zip([held for _, held in still], names, strict=True):
                 each.name = next((name.path for name in found), "")
 
 
