@@ -1,5 +1,7 @@
 """BS200: of an error of PyTorch's that no explanation knows, what the frames show, and no cause that was not seen."""
 
+import re
+
 import pytest
 import torch
 from columns import needs_columns
@@ -17,7 +19,7 @@ def test_the_expression_its_tensors_and_the_module_inside_are_named():
     """
     finding = explained(source)
     assert (finding.code, finding.severity, finding.source) == ("BS200", "error", at(source))
-    assert finding.title.startswith("net(rows) raised RuntimeError: mat1 and mat2 shapes cannot be multiplied")
+    assert re.match(r"net\(rows\) raised RuntimeError: (addmm: )?mat1 and mat2 shapes cannot be mul", finding.title)
     told = evidence(finding)
     assert "failed in net[1] (a Linear)." in told
     assert "computes rows: float32 tensor of shape 8×5, does not require grad." in told
@@ -209,6 +211,8 @@ def test_neither_way_to_clip_takes_sparse_gradients(clip):
     source = SPARSE.replace("OPTIMIZER", "SGD(tables.parameters(), 0.1)").replace(
         "opt.step()", f"torch.nn.utils.{clip}([*tables.parameters()], 0.5)"
     )
+    if clip == "clip_grad_norm_" and torch.__version__.startswith(("2.15.", "2.16.")):
+        pytest.skip("PyTorch takes them from 2.15 on")
     assert explained(source).title.startswith(f"{clip}() does not take sparse gradients")
 
 

@@ -345,8 +345,8 @@ for step in range(40):
     x, _ = batch()
     reward = x.sum(1)
     with torch.no_grad():
-        wanted = reward + 0.9 * target_critic(x)
-    loss = (critic(x) - wanted).pow(2).mean()  #!
+        wanted = reward + 0.9 * target_critic(x)  #!
+    loss = (critic(x) - wanted).pow(2).mean()
     $update
 """,
     "BS117 in a function of its own": """
@@ -397,6 +397,85 @@ for step in range(40):
     advantage = y - value
     policy_loss = -(dist.log_prob(action) * advantage.detach()).mean()  #!
     loss = policy_loss + advantage.pow(2).mean()
+    $update
+""",
+    "BS117 advantages that became a square without gradients": """
+policy, critic = net(4, 2), net(4, 1)
+optimizer = torch.optim.Adam([*policy.parameters(), *critic.parameters()], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    wanted = y.squeeze(1)
+    dist = torch.distributions.Categorical(logits=policy(x))
+    action = dist.sample()
+    value = critic(x)
+    advantage = wanted - value.detach()  #!
+    policy_loss = -(dist.log_prob(action) * advantage).mean()
+    loss = policy_loss + F.mse_loss(value.squeeze(1), wanted)
+    $update
+""",
+    "BS117 normalized advantages of a clipped objective, that are a square": """
+class Critic(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = net(4, 1)
+
+    def forward(self, x):
+        return self.body(x)
+
+@torch.no_grad()
+def advantages(critic, x, returns):
+    found = returns - critic(x)  #!
+    return (found - found.mean()) / (found.std() + 1e-8)
+
+policy, critic = net(4, 2), Critic()
+optimizer = torch.optim.Adam([*policy.parameters(), *critic.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    returns = y[:, 0]
+    with torch.no_grad():
+        before = torch.distributions.Categorical(logits=policy(x))
+        action = before.sample()
+        old = before.log_prob(action)
+    adv = advantages(critic, x, returns)
+    for _ in range(3):
+        ratio = (torch.distributions.Categorical(logits=policy(x)).log_prob(action) - old).exp()
+        clipped = ratio.clamp(0.8, 1.2)
+        loss = -torch.min(ratio * adv, clipped * adv).mean() + F.mse_loss(critic(x).squeeze(1), returns)
+        $update
+""",
+    "BS146 a copy of weights that binds the variable of the loop alone": """
+class Average:
+    def __init__(self, model, average):
+        self.model, self.average = model, average
+        for own, other in zip(average.parameters(), model.parameters()):
+            own = other.data.clone()  #!
+
+    @torch.no_grad()
+    def step(self):
+        for own, other in zip(self.average.parameters(), self.model.parameters()):
+            own.lerp_(other, 0.1)
+
+model, slow = net(), net()
+follow = Average(model, slow)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    $step
+    follow.step()
+""",
+    "BS146 a network that should begin as another one": """
+def begin_as(student, teacher):
+    for (name, p), q in zip(student.named_parameters(), teacher.parameters()):
+        print(name, tuple(p.shape))
+        p = 0.5 * q  #!
+
+teacher, model = net(), net()
+begin_as(model, teacher)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    with torch.no_grad():
+        y = teacher(x)
+    loss = F.mse_loss(model(x), y)
     $update
 """,
     "BS118 a rate that has decayed to nothing": """
@@ -820,6 +899,25 @@ running_loss = 0.0
 $loop 80
     running_loss += loss  #!
 """,
+    "BS111 a running loss whose mean is a tensor": """
+class Meter:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+
+    def update(self, value):
+        self.total += value  #!
+        self.count += 1
+
+    def mean(self):
+        return (self.total / self.count).item()
+
+model, meter = net(), Meter()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(80):
+    $step
+    meter.update(loss)
+print(meter.mean())
+""",
     "BS111 a list of losses": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -1029,6 +1127,21 @@ for step in range(80):
     if step == 20:
         model.backbone.requires_grad = True  #!
     $step
+""",
+    "BS127 two optimizers that are zeroed for each batch and step every few": """
+encoder, head = net(4, 8), net(8, 1)
+e_opt = torch.optim.Adam(encoder.parameters(), lr=0.01)
+h_opt = torch.optim.Adam(head.parameters(), lr=0.01)
+every = 4
+for i in range(64):
+    x, y = batch()
+    e_opt.zero_grad()  #!
+    h_opt.zero_grad()
+    loss = F.mse_loss(head(encoder(x)), y) / every
+    loss.backward()
+    if (i + 1) % every == 0:
+        h_opt.step()
+        e_opt.step()
 """,
     "BS127 zeroed for each batch": """
 model = net()
@@ -1391,6 +1504,25 @@ fit(model, "first", 1.0)
 model.body.requires_grad_(False)
 model.first.requires_grad_(False)
 fit(model, "second", 3.0)
+""",
+    "BS139 frozen normalizations whose momentum is 0, in training mode": """
+model = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.Tanh(), nn.Linear(16, 16), nn.BatchNorm1d(16), net(16))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    $step
+for module in model.modules():
+    if isinstance(module, nn.BatchNorm1d):
+        module.momentum = 0.0
+        module.requires_grad_(False)
+optimizer = torch.optim.Adam([p for p in model.parameters() if p.requires_grad], lr=0.001)
+model.train()  #!
+for step in range(40):
+    x, y = batch(4)
+    loss = F.mse_loss(model(3 * x), y)
+    $update
+model.eval()
+print(F.mse_loss(model(x), y).item())
+model.train()
 """,
     "BS139 frozen after some epochs, by the same optimizer": """
 encoder = nn.Sequential(nn.Linear(4, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 8))

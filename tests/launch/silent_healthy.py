@@ -13,6 +13,181 @@ for step in range(32):
         optimizer.step()
         optimizer.zero_grad()
 """,
+    "advantages of one shape with the log-probabilities": """
+policy, critic = net(4, 2), net(4, 1)
+optimizer = torch.optim.Adam([*policy.parameters(), *critic.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    dist = torch.distributions.Categorical(logits=policy(x))
+    action, value = dist.sample(), critic(x).squeeze(1)
+    advantage = y.squeeze(1) - value.detach()
+    loss = -(dist.log_prob(action) * advantage).mean() + F.mse_loss(value, y.squeeze(1))
+    $update
+""",
+    "differences of all pairs without gradients, as weights of each": """
+model, critic = net(), net()
+optimizer = torch.optim.Adam([*model.parameters(), *critic.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    with torch.no_grad():
+        score = critic(x).squeeze(1)
+        margins = score - score.unsqueeze(1)
+    loss = (margins.clamp(min=0) * model(x).squeeze(1)).mean() + F.mse_loss(critic(x), y)
+    $update
+""",
+    "differences of all pairs by a new axis, with what is detached": """
+model, critic = net(), net()
+optimizer = torch.optim.Adam([*model.parameters(), *critic.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    score = critic(x)[:, 0]
+    margins = score.detach()[:, None] - y.squeeze(1)
+    loss = (margins.abs() * model(x).squeeze(1)).mean() + F.mse_loss(score, y.squeeze(1))
+    $update
+""",
+    "the advantages of each sample summed over the others": """
+model, critic = net(), net()
+optimizer = torch.optim.Adam([*model.parameters(), *critic.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    with torch.no_grad():
+        gaps = y.squeeze(1) - critic(x)
+    loss = ((gaps * model(x).squeeze(1)).sum(1) ** 2).mean() + F.mse_loss(critic(x), y)
+    $update
+""",
+    "a kernel without gradients that weighs what each sample has": """
+model, body = net(), net(4, 8)
+optimizer = torch.optim.Adam([*model.parameters(), *body.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    with torch.no_grad():
+        features = body(x)
+        kernel = torch.exp(-torch.cdist(features, features))
+    loss = (kernel * model(x).squeeze(1)).mean() + F.mse_loss(body(x).sum(1), y.squeeze(1))
+    $update
+""",
+    "as many samples as features, with a network's rows that are centered": """
+model, teacher = net(4, 16), net(4, 16).requires_grad_(False)
+scale = nn.Parameter(torch.ones(16))
+optimizer = torch.optim.Adam([*model.parameters(), scale], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    wanted = teacher(x)
+    wanted = wanted - wanted.mean(1, keepdim=True)
+    loss = (wanted * scale).mean() + F.mse_loss(model(x), wanted)
+    $update
+""",
+    "a rate of each sample that is squared without gradients": """
+model, critic = net(), net()
+optimizer = torch.optim.Adam([*model.parameters(), *critic.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    gap = (y - critic(x)).detach()
+    loss = (gap * model(x)).mean() + F.mse_loss(critic(x), y)
+    $update
+""",
+    "a follower whose loop gives its variables other names for the data": """
+model, slow = net(), net().requires_grad_(False)
+
+def follow():
+    for p, q in zip(slow.parameters(), model.parameters()):
+        p = p.data
+        q = q.detach()
+        p.mul_(0.9).add_(q, alpha=0.1)
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    $step
+    follow()
+""",
+    "a follower that binds what its in-place method returns": """
+model, slow = net(), net().requires_grad_(False)
+
+def follow():
+    for p, q in zip(slow.parameters(), model.parameters()):
+        p = p.data.lerp_(q.detach(), 0.1)
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    $step
+    follow()
+""",
+    "a follower whose gaps are listed by the variable of their loop": """
+model, slow = net(), net().requires_grad_(False)
+
+def follow():
+    gaps = []
+    for p, q in zip(slow.parameters(), model.parameters()):
+        p = (p - q).detach()
+        gaps.append(p.norm())
+    with torch.no_grad():
+        for p, q in zip(slow.parameters(), model.parameters()):
+            p.copy_(0.9 * p + 0.1 * q)
+    return gaps
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    $step
+    follow()
+""",
+    "a follower whose last gap is read below the loop": """
+model, slow = net(), net().requires_grad_(False)
+
+def follow():
+    for p, q in zip(slow.parameters(), model.parameters()):
+        with torch.no_grad():
+            p.lerp_(q, 0.1)
+        q = (p - q).abs().max()
+    return q
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    $step
+    follow()
+""",
+    "a follower beside a function that nobody calls": """
+model, slow = net(), net().requires_grad_(False)
+
+def never_called(one, other):
+    for p, q in zip(one.parameters(), other.parameters()):
+        p = 0.9 * p + 0.1 * q
+
+def follow():
+    with torch.no_grad():
+        for p, q in zip(slow.parameters(), model.parameters()):
+            p.lerp_(q, 0.1)
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    $step
+    follow()
+""",
+    "a follower whose parameters are moved first": """
+model, slow = net(), net().requires_grad_(False)
+
+def follow():
+    for p, q in zip(slow.parameters(), model.parameters()):
+        p.data = 0.9 * p.data + 0.1 * q.data
+        q = q.to("cpu")
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    $step
+    follow()
+""",
+    "a follower that counts in the variable of its loop": """
+model, slow = net(), net().requires_grad_(False)
+
+def follow():
+    for p, q in zip(slow.parameters(), model.parameters()):
+        p.data.copy_(0.9 * p.data + 0.1 * q.data)
+        q = None
+
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    $step
+    follow()
+""",
     "a distillation at a temperature that is divided first": """
 teacher, student, T, accumulate = net(4, 3).requires_grad_(False), net(4, 3), 2.0, 4
 optimizer = torch.optim.SGD(student.parameters(), lr=0.05)

@@ -429,7 +429,7 @@ for step in range(80):
     losses.append(loss)
 print(sum(losses[-10:]).item())
 """,
-        r"losses\.append\(loss\.item\(\)\), .* drops the graph, or loss\.detach\(\), if later code needs tensors\.",
+        r"fix: losses\.append\(loss\.detach\(\)\), which keeps the values and drops the graph\.",
     ),
 }
 

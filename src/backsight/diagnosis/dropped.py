@@ -5,19 +5,20 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from inspect import unwrap
+from types import FrameType
 from typing import NamedTuple
 
 import torch
 
-from backsight.diagnosis.amending import written
+from backsight.diagnosis.amending import assigned_at, written
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import ending, looped
+from backsight.diagnosis.program import ending, looped, writes_around
 from backsight.diagnosis.wording import listed, shown, warning
 from backsight.findings.evidence import Evidence
 from backsight.naming.roots import is_user_class
-from backsight.source import Body, Place, calls_of, function_at, read_at
-from backsight.source.bindings import assigned, bound, parameters_of, uses
-from backsight.source.body import LOOPS, callee, calls_in, dotted, functions, keyword, statements
+from backsight.source import Body, Place, calls_of, function_at, parsed, read_at
+from backsight.source.bindings import assigned, bound, parameters_of, target_names, uses
+from backsight.source.body import LOOPS, callee, callers, calls_in, dotted, functions, keyword, statements
 from backsight.source.edits import OR, put, write
 from backsight.source.out_of_place import arguments
 from backsight.source.rewriting import rewritten
@@ -74,6 +75,34 @@ def _kept(seen: Sighting, spot: Spot, receiver: str) -> str:
     if (receiver in looped(spot.body) or last in ("data", "grad") or seen.requires_grad) and not attached:
         return f"Change it in place: {there}."
     return f"Assign the result: {anew}."
+
+
+_CONVERTS = frozenset({"to", "cuda", "cpu", "float", "double", "half", "bfloat16", "detach", "requires_grad_"})
+
+
+def rebound(frame: FrameType) -> Iterator[Finding]:
+    """Yield the findings of loops over the parameters of two modules that bind their own variable to a tensor, which
+    nothing reads: `for p, q in zip(net.parameters(), other.parameters()): p = q`."""
+    for each in writes_around(frame):
+        goal, value = assigned_at(each.place)
+        is_run = each.body.name in ("", "__init__", "forward", "step") or any(callers(each.body))
+        tree = parsed(value)
+        read = target_names(tree) & looped(each.body) if tree is not None else ()
+        converts = isinstance(tree, ast.Call) and callee(tree)[1] in _CONVERTS
+        if each.how != "rebinds" or each.called is not None or not is_run or not read or converts:
+            continue
+        into = f"with torch.no_grad():\n    {goal}.copy_({value})"
+        yield warning(
+            "BS146",
+            f"{each.target} is not changed: {goal} is only the variable of the loop.",
+            (
+                shown(
+                    each.place, f"binds that name to another tensor; the parameters of {each.target} stay as they are."
+                ),
+            ),
+            f"Write into the parameter, under torch.no_grad(): {goal}.copy_({value}){written(each.place, into)}.",
+            each.place,
+        )
 
 
 def lost_writes(writes: Iterable[Write]) -> Iterator[Finding]:

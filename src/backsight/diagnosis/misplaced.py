@@ -118,7 +118,7 @@ def _is_used_up(held: object) -> bool:
     if type(held) is GeneratorType:  # isinstance would ask an object of the program for its __class__
         return held.gi_frame is None
     if kind is itertools.chain:  # it lets go of what it has gone through
-        return not gc.get_referents(held)
+        return all(each is kind for each in gc.get_referents(held))
     if kind in _OVER_OTHERS:
         inner = gc.get_referents(held)
         return any(map(_is_used_up, [*inner, *itertools.chain(*(each for each in inner if type(each) is tuple))]))
@@ -169,25 +169,33 @@ def _thrown_away(level: Level, body: Body) -> Finding | None:
     if guard is None or every is None or value_of(level, every) == 1:
         return None
     conditional = [(each.lineno, each.end_lineno or 0) for each in conditions]
-    zeroing = [
-        place
-        for place, _ in _calls(body, {"zero_grad"})
-        if first < place.line <= last and not any(a < place.line <= b for a, b in conditional)
-    ]
+    within = [each for each in _calls(body, {"step"}) if first < each[0].line <= last]
+    zeroing: list[tuple[Place, Place]] = []  # each with the step below which it belongs
+    for place, call in _calls(body, {"zero_grad"}):
+        name = dotted(callee(call)[0])
+        own = [at for at, each in within if name in (dotted(callee(each)[0]), *map(dotted, each.args))]
+        inside = [at for at in own if guard.lineno < at.line <= (guard.end_lineno or 0)]
+        conditions_of = (a < place.line <= b for a, b in conditional)
+        if first < place.line <= last and inside == own and not any(conditions_of):
+            zeroing.append((place, (inside or [level.place])[-1]))
     runs = [each for each in backward_calls(body) if first < each.line < guard.lineno]
     if not zeroing or not runs or any(a < runs[0].line <= b for a, b in conditional):
         return None
     text = body.text(every)
+    where = itertools.chain([" into that condition,"], itertools.repeat(""))
+    moves = [
+        f"line {place.line}, `{place.text}`,{into} below line {at.line}, `{at.text}`{move(place, 'below', at)}"
+        for into, (place, at) in zip(where, zeroing, strict=False)
+    ]
     return warning(
         "BS127",
         f"Of {text} accumulated batches, only the last counts: the gradients are zeroed for each batch.",
         (
-            shown(zeroing[0], "throws away the gradients of the previous batch."),
+            *(shown(place, "throws away the gradients of the previous batch.") for place, _ in zeroing),
             shown(body.place(guard), "steps only once every few batches."),
         ),
-        f"Move line {zeroing[0].line}, `{zeroing[0].text}`, into that condition, below line {level.line}, "
-        f"`{level.place.text}`{move(zeroing[0], 'below', level.place)}.",
-        zeroing[0],
+        f"Move {', and '.join(moves)}.",
+        zeroing[0][0],
     )
 
 

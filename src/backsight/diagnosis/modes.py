@@ -35,6 +35,7 @@ from backsight.source import Body, Place, function_at, only, read_at
 from backsight.source.body import LOOPS, callee, callers, calls_in, dotted, is_constant, keyword, statements
 from backsight.source.evaluations import always_dropping, chance, evaluates, is_meant, is_named_so
 from backsight.tape import modules_in, parameters_in, registered
+from backsight.text import as_code
 
 DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
 
@@ -314,41 +315,66 @@ def is_trained(module: nn.Module, ids: Container[int]) -> bool:
 def drifting(
     model: torch.nn.Module, norms: list[torch.nn.Module], since: int, trained: bool, frame: FrameType
 ) -> Finding:
-    """Return the finding that norms in a frozen part change; a note unless that was `trained` before."""
-    part = _frozen_part(model, norms)
-    name = ".".join(each for each in (named(model), part) if each)
+    """Return the finding that norms in frozen parts go by each batch; a note unless that was `trained` before."""
+    names = [".".join(each for each in (named(model), part) if each) for part in _frozen_parts(model, norms)]
+    calls = [f"{as_code(each)}.eval()" for each in names]
     turning = [
-        body.place(statement)
+        (body, body.place(statement))
         for body, statement, call in calls_around(frame)
         if callee(call)[1] == "train" and callee(call)[0] is not None
         if not call.args or is_constant(call.args[0], True)
     ]
-    place = only(turning)
-    again = added(f"{name}.eval()", "below", place) if place is not None else ""
-    kinds = counted(len(norms), f"{type(norms[0]).__name__} layer")
+    own, _ = running_at(frame)
+    before = [at for body, at in turning if own is not None and body.node is own.node and at.line < frame.f_lineno]
+    place = only(at for _, at in turning) or (before[-1] if before else None)
+    kind = type(norms[0]).__name__
+    if len(names) > _FEW_PARTS:
+        name = f"{names[0]} and {len(names) - 1} more parts"
+        code = f"for module in {as_code(named(model))}.modules():\n"
+        code += f"    if isinstance(module, torch.nn.{kind}):\n        module.eval()"
+        every = [each for _, each in modules_in(model) if type(each).__name__ == kind]
+        told = f"eval() of each {kind}"
+        again = added(code, "below", place) if len(every) == len(norms) else ""
+    else:
+        name, told = listed(names), listed(calls)
+        again = "".join(added(each, "below", place) for each in calls)
+    kinds = counted(len(norms), f"{kind} layer")
+    several, is_still = len(names) > 1, all(each.__dict__.get("momentum") == 0 for each in norms)
+    are, they, their = ("are", "they are", "their") if several else ("is", "it is", "its")
+    title = f"{name} {are} frozen, but {their} running statistics are not."
+    does = f"each forward pass updates the mean and variance of {kinds}, which evaluation uses."
+    if is_still:
+        title = f"{name} {are} frozen, but normalized by the statistics of each batch."
+        does = f"the mean and variance of each batch normalize {kinds}, while evaluation uses running statistics "
+        does += "that momentum=0 never updates."
     finding = warning(
         "BS139",
-        f"{name} is frozen, but its running statistics are not.",
+        title,
         (
-            f"Its parameters have been frozen since step {numbered(since)} or earlier, but it is in training mode: "
-            f"each forward pass updates the mean and variance of {kinds}, which evaluation uses.",
+            f"{their.capitalize()} parameters have been frozen since step {numbered(since)} or earlier, but {they} in "
+            f"training mode: {does}",
             if_known(place, "turns on training mode for the whole model."),
         ),
-        f"Call {name}.eval() after each train() while it is frozen{again}.",
+        f"Call {told} after each train() while {they} frozen{again}.",
         place,
         since=since,
     )
     return finding if trained else replace(finding, severity="note")
 
 
-def _frozen_part(model: torch.nn.Module, norms: list[torch.nn.Module]) -> str:
-    """Return the path of the outermost module with these inside of which everything is frozen."""
-    wanted = {id(each) for each in norms}
+_FEW_PARTS = 3
+"""Frozen parts that are named one by one."""
+
+
+def _frozen_parts(model: torch.nn.Module, norms: list[torch.nn.Module]) -> list[str]:
+    """Return the paths of the outermost modules with these inside of which everything is frozen."""
+    wanted, found = {id(each) for each in norms}, list[str]()
     for path, module in modules_in(model):
-        held = list(parameters_in(module))
-        if held and not any(p.requires_grad for p in held) and wanted & {id(m) for _, m in modules_in(module)}:
-            return path
-    return ""
+        held, inside = list(parameters_in(module)), {id(each) for _, each in modules_in(module)}
+        if held and not any(p.requires_grad for p in held) and wanted & inside:
+            found.append(path)
+            wanted -= inside
+    return found or [""]
 
 
 # BS101, BS126, BS129: what the program freezes and unfreezes, and whether that does what it is meant to do.

@@ -22,6 +22,7 @@ from backsight.diagnosis.evidence.attention import lower_right, masked_to_the_en
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.scene import line_of
 from backsight.diagnosis.wording import if_known, shown, warning
+from backsight.findings.evidence import Evidence
 from backsight.source import Place, assignments, parsed, read_at
 from backsight.source.body import body_around, callee, calls_in, keyword
 from backsight.source.edits import OR
@@ -315,7 +316,8 @@ _LEAST_OF_NUMBERS = 3
 
 def peculiarities(watch: Watch, known: Sequence[Finding] = ()) -> Iterator[Finding]:
     """Yield the findings of calls that an exact watch has looked at, beside those that are known."""
-    told: set[tuple[str, str]] = {("outer", each.source or "") for each in known if each.code == "BS117"}
+    evidence = (of for each in known if each.code == "BS117" for of in each.evidence if isinstance(of, Evidence))
+    told = {("outer", str(of.place)) for of in evidence}
     for each in peculiar(watch):
         seen = each.seen
         least = _LEAST_OF_NUMBERS if seen.kind in _BY_USE else _LEAST_OF_CALLS

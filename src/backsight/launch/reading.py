@@ -9,7 +9,7 @@ from types import CodeType
 from backsight.diagnosis import Finding
 from backsight.diagnosis.aliased import own_backup
 from backsight.diagnosis.drawn import disarranged, drawn_apart, drawn_in_part, seeded_again, used_up
-from backsight.diagnosis.dropped import captured_for_good, dropped, lost_in_step, lost_writes
+from backsight.diagnosis.dropped import captured_for_good, dropped, lost_in_step, lost_writes, rebound
 from backsight.diagnosis.misplaced import misplaced
 from backsight.diagnosis.peculiar import peculiarities, summed_over_samples
 from backsight.diagnosis.reordered import crossed, reordered
@@ -100,12 +100,15 @@ class Watched(Sign):
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self._apart: list[Finding] = []
+        self._rebound: list[Finding] = []
         self._seeded: Finding | None = None
 
     def run_doubled(self, step: Step) -> None:
         """Look while the functions that lead to a step run: for loaders that variables hold, and for seeds."""
         if step.number in _SEEDED and self._seeded is None:
             self._seeded = seeded_again(self._watch, step.caller())
+        if step.number == _SEEDED[0]:
+            self._rebound = list(rebound(step.caller()))
         if step.number in _LOADERS and not self._apart:
             self._apart = [*drawn_apart(self._watch), *drawn_in_part(step.caller())]
 
@@ -116,5 +119,6 @@ class Watched(Sign):
         found += [*peculiarities(watch, known), *self._apart, *disarranged(watch), *untrained_members(watch)]
         found += summed_over_samples(watch)
         found += captured_for_good(watch)
+        found += [each for each in self._rebound if each.source not in {other.source for other in known}]
         found += [self._seeded] if self._seeded is not None else []
         return [*found, *crossed(watch, [*known, *found])]

@@ -98,10 +98,26 @@ def _pairwise(body: Body, loop: ast.For) -> Iterator[Writes]:
     for statement in (each for each in ast.walk(loop) if isinstance(each, ast.stmt) and each is not loop):
         for at in (0, 1):
             how = _writes_to(statement, variables[at])
-            if how is not None:
+            if how is not None and not (how == "rebinds" and _is_read_later(body, loop, statement)):
                 place = body.place(statement)
                 yield Writes(modules[at] or "", modules[1 - at] or "", how, place, body, loop.lineno)
                 return
+
+
+def _is_read_later(body: Body, loop: ast.For, statement: ast.stmt) -> bool:
+    """Whether the variable of a loop that a statement binds is read below it, or outside of all loops that bind it."""
+    (target,) = statement.targets if isinstance(statement, ast.Assign) and len(statement.targets) == 1 else (None,)
+    if not isinstance(target, ast.Name):
+        return True
+    loops = [each for each in statements(body.node) if isinstance(each, ast.For)]
+    others = [each for each in loops if each is not loop and target.id in target_names(each.target)]
+    for node in ast.walk(body.node):
+        if isinstance(node, ast.Name) and node.id == target.id and isinstance(node.ctx, ast.Load):
+            line = node.lineno
+            elsewhere = any(each.lineno < line <= (each.end_lineno or 0) for each in others)
+            if line > (statement.end_lineno or 0) and not elsewhere:
+                return True
+    return False
 
 
 def _by_name(body: Body, loop: ast.For) -> Iterator[Writes]:
@@ -171,7 +187,7 @@ def _module(node: ast.expr) -> str | None:
 
 def _writes_to(statement: ast.stmt, names: frozenset[str]) -> How | None:
     """Say what a statement does to a variable of a loop: change it in place, or bind the name to something else."""
-    if isinstance(statement, ast.Expr):
+    if isinstance(statement, ast.Expr | ast.Assign):
         for call in calls_in(statement):
             receiver, method = callee(call)
             while isinstance(receiver, ast.Call):

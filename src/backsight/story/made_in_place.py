@@ -16,6 +16,7 @@ from backsight.source.edits import Edit, change, lines_of
 from backsight.source.out_of_place import arguments
 from backsight.story.failure import Failure
 from backsight.story.files import user_files
+from backsight.story.memory import is_module
 from backsight.story.sections import methods_of
 from backsight.tape import registered
 from backsight.text import listed
@@ -157,7 +158,11 @@ def _is_linked(made: Made, body: Body, _: ast.stmt, value: ast.expr) -> bool:
 
 def _is_placed(made: Made, owner: object, attribute: str) -> bool:
     """Whether a call stands in a sequence where the module has its place, among modules of the same classes."""
-    children = [*registered(owner, "_modules").values()] if isinstance(owner, torch.nn.Sequential) else []
+    children = (
+        [*registered(owner, "_modules").values()]
+        if is_module(owner) and issubclass(type(owner), torch.nn.Sequential)
+        else []
+    )
     if not attribute.isdecimal() or int(attribute) >= len(children):
         return False
     for call in calls_in(made.statement):

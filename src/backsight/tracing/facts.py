@@ -195,7 +195,7 @@ class Met:
     have reached, and the number of the next node when it was made last. `reach` is there if the second is a target of
     the first, and lies in part where that never comes. `same` tells that both require a gradient and have the same
     values, `repeats` the same of two of which one was computed without gradients; `target` are the classes that a loss
-    was given.
+    was given. `made` is the line at which a square that is met came of the two operands `of`, an N×1 and an N.
     """
 
     op: str
@@ -210,6 +210,8 @@ class Met:
     same: bool = False
     target: tuple[int, ...] = ()
     repeats: bool = False
+    made: Line | None = None
+    of: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True)

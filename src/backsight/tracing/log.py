@@ -108,13 +108,12 @@ class Log:
             if meeting is None or line is None:
                 continue
             numbers.add(number)
-            texts = {operand.position: operand.text for operand in self.sites.operands(number)}
             cuts = tuple(map(self.ends, meeting.cuts))
             told[sequence] = Met(
                 meeting.op,
                 line,
                 meeting.shapes,
-                tuple(texts.get(at, "") for at in range(2)),
+                self._texts(number),
                 meeting.column,
                 meeting.row,
                 meeting.term,
@@ -123,8 +122,19 @@ class Log:
                 meeting.same,
                 meeting.target,
                 meeting.repeats,
+                *self._made(*meeting.made),
             )
         return told
+
+    def _made(self, site: int, column: int) -> tuple[Line | None, tuple[str, str]]:
+        """The line that made a square, and how the program wrote what it came of, the N×1 first."""
+        one, other = self._texts(site) if site else ("", "")
+        return self.sites.line(site) if site else None, (other, one) if column else (one, other)
+
+    def _texts(self, site: int) -> tuple[str, str]:
+        """How the program wrote the first two operands of a call."""
+        texts = {operand.position: operand.text for operand in self.sites.operands(site)}
+        return texts.get(0, ""), texts.get(1, "")
 
     def ends(self, cut: Cut) -> End:
         """Tell a cut, with the leaves that the gradient would have gone to, and when it was made last."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from backsight.tape import grad_fn, is_mended, looks_into, sequence_number
+from backsight.tape import Living, grad_fn, is_jit_traced, is_mended, looks_into, sequence_number
 from backsight.tape.ops import op_name
 from backsight.tape.saved import is_readable, memory
 from backsight.tracing.facts import Reach
@@ -57,7 +57,8 @@ class Meeting:
     that is added and has such cuts. `reach` tells of a prediction and its target that the one is the result of a
     bounded operation, and which share of the other lies outside of its bounds. `same` tells that both require a
     gradient and have the same values, `repeats` the same of two of which one was computed without gradients; `target`
-    are the classes that the second has.
+    are the classes that the second has. `made` is the site at which a square that is met came of
+    an N×1 and an N, else 0, and the position of the N×1 there.
     """
 
     site: int
@@ -71,6 +72,7 @@ class Meeting:
     same: bool = False
     target: tuple[int, ...] = ()
     repeats: bool = False
+    made: tuple[int, int] = (0, 0)
 
 
 class Meetings:
@@ -89,6 +91,11 @@ class Meetings:
         self.ended: dict[int, tuple[weakref.ref[torch.Tensor], ...]] = {}
         self.parts: dict[int, list[tuple[tuple[weakref.ref[torch.Tensor], ...], int]]] = {}
         """The same for each time by itself, with the number of the next node then."""
+        self._squares: Living[tuple[int, int]] = Living()
+        """What of a network, and without a gradient, became N×N as an N×1 and an N met, by the site of that and the
+        position of the N×1."""
+        self._columns: Living[bool] = Living()
+        """What of a network, and without a gradient, was made N×1 of an N."""
         self._visits: dict[int, int] = {}
         self._calls: dict[int, int] = {}
 
@@ -136,6 +143,8 @@ class Meetings:
         self._seen[site] = None
         cuts = self._behind(given)
         column, row = _outer(given[:2]) if op in _ELEMENTWISE and len(given) >= 2 else (-1, -1)
+        column, row = self._against_square(given) if column < 0 and op in _ELEMENTWISE else (column, row)
+        made = self._squares.of(given[row][1]) if column >= 0 else None
         if column >= 0 and given[row][1].dim() == 2 and not cuts:
             column, row = -1, -1  # a matrix that no network has computed may be meant
         if column >= 0:
@@ -147,7 +156,44 @@ class Meetings:
         repeats = op in _COMPARED and any(cut.by in _WITHOUT_GRADIENTS for cut in cuts) and _repeats(given[:2])
         if cuts or column >= 0 or term >= 0 or reach is not None or same or target:
             shapes = tuple(tuple(each.shape) for _, each in given[:2])
-            self.found[site] = Meeting(site, op, shapes, column, row, cuts, term, reach, same, target, repeats)
+            self.found[site] = Meeting(
+                site, op, shapes, column, row, cuts, term, reach, same, target, repeats, made or (0, 0)
+            )
+
+    def squared(
+        self, op: str, given: Sequence[tuple[int | str, torch.Tensor]], result: torch.Tensor, site: Callable[[], int]
+    ) -> None:
+        """Note what of a network becomes a square without a gradient, or is computed of one."""
+        if result.dim() != 2 or result.requires_grad or is_jit_traced():
+            return
+        if result.shape[1] == 1 and any(each.shape == (len(result),) or self._is_made_so(each) for _, each in given):
+            self._columns.put(id(result), result, True)
+        if result.shape[0] != result.shape[1]:
+            return
+        alike = (self._squares.of(each) for _, each in given if each.shape == result.shape) if self._squares else ()
+        made = next(filter(None, alike), None)
+        column = _outer(given)[0] if made is None and op in _ELEMENTWISE and len(given) == 2 else -1
+        if column >= 0 and self._is_of_a_network(given[column][1]):
+            made = site(), column
+        if made is not None:
+            self._squares.put(id(result), result, made)
+
+    def _is_made_so(self, tensor: torch.Tensor) -> bool:
+        """Whether an N was made an N×1, as for all pairs."""
+        if tensor.requires_grad and not is_mended(tensor) and tensor.shape[1:] == (1,):
+            return type(grad_fn(tensor)).__name__.startswith("Unsqueeze")
+        return bool(self._columns) and self._columns.of(tensor) is not None
+
+    def _is_of_a_network(self, column: torch.Tensor) -> bool:
+        return not self._is_made_so(column) and (column.requires_grad or bool(self._flow.cuts(column)))
+
+    def _against_square(self, given: Sequence[tuple[int | str, torch.Tensor]]) -> tuple[int, int]:
+        """Return which of two tensors is N, with a gradient, and which such a square of N×N."""
+        for flat, square in ((0, 1), (1, 0)) if len(given) >= 2 and self._squares else ():
+            one, other = given[flat][1], given[square][1]
+            if one.requires_grad and one.dim() == 1 and other.shape == (len(one), len(one)) and self._squares.of(other):
+                return flat, square
+        return -1, -1
 
     def _behind(self, given: Sequence[tuple[int | str, torch.Tensor]]) -> tuple[Cut, ...]:
         every = (cut for _, each in given if not each.requires_grad for cut in self._flow.cuts(each))

@@ -163,6 +163,8 @@ class Notes:
         given = list(tensors(call.args, call.kwargs))
         cuts, position = flow.behind(given)
         frozen = position is None
+        if cuts or not frozen:
+            self.log.meetings.squared(name_of(call.function), given, result, lambda: self.site(call))
         if position is None:
             position = next((at for at, each in given if type(each) is torch.nn.Parameter), None) if not cuts else None
         if position is None:

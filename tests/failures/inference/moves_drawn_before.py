@@ -1,7 +1,7 @@
 # code: BS214
 # variable: moves
 # cause: with torch.inference_mode():
-# fix: Use torch.no_grad() instead of torch.inference_mode() on line 27
+# fix: Use torch.no_grad() instead of torch.inference_mode() on line 28
 import torch
 from torch import nn
 

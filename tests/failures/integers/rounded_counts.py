@@ -1,7 +1,7 @@
 # code: BS220
 # variable: stops
 # cause: stops = torch.round(net(trips).squeeze(1)).long()
-# fix: remove line 31
+# fix: Remove line 31
 import torch
 from torch import nn
 

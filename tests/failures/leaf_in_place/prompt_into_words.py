@@ -1,7 +1,7 @@
 # code: BS205
 # variable: words
 # cause: row[:2] = prompts[k]
-# fix: on line 33, write `words = self.words(tokens).clone()`
+# fix: on line 32, write `words = self.words(tokens).clone()`
 import torch
 from torch import nn
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from backsight.diagnosis.evidence.written import Written
 from backsight.source import Body, Place, only, statement_at
@@ -174,10 +174,11 @@ def _is_whole(level: Level, loop: ast.For, taken: Taken) -> bool:
 
 def _size(level: Level, node: ast.expr) -> int:
     """How many elements there are to iterate over; 0 where that is not known."""
-    value, shape = value_of(level, node), shape_of(value_of(level, node))
+    value: Any = value_of(level, node)
+    shape = shape_of(value)
     if isinstance(node, ast.Subscript) and (whole := shape_of(value_of(level, node.value))) is not None:
         shape = whole[1:] if type(value_of(level, node.slice)) is int else ()
-    return len(value) if isinstance(value, list | tuple) else shape[0] if shape else 0
+    return len(value) if type(value) in (list, tuple) else shape[0] if shape else 0
 
 
 def is_only_shown(levels: Sequence[Level], name: str, line: int) -> bool:

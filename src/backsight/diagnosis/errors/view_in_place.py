@@ -416,7 +416,7 @@ def _of_hooked(failure: Failure, found: Written) -> Finding:
         by, does = f"{path or 'a module'}, {a_kind(kind)} created with inplace=True,", f"runs {path or 'it'}."
         root = path.partition(".")[0]
         whole = next((held for level in failure.users if is_module(held := level.value(root))), None)
-        held = dict(modules_in(whole, root)) if isinstance(whole, torch.nn.Module) else {}
+        held = dict(modules_in(whole, root)) if is_module(whole) else {}
         others = [(class_name(type(held[each])), each) for each in _also_hooked(held, path, module)]
         where = made_otherwise(failure, held, (kind, path), others)
         fix = f"Create {path or 'that module'} without inplace=True{where}"

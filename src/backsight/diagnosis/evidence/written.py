@@ -120,6 +120,10 @@ def _part(level: Level, statement: ast.stmt | None, changed: ast.expr) -> tuple[
             key = value_of(level, node.slice)
             if type(key) in (int, str) and _has(value, key):
                 return name, level.body.text(node), value[key]  # type: ignore[index]  # a plain container
+            if (
+                isinstance(node.slice, ast.Name) and node.slice.id not in level.variables
+            ):  # a comprehension's, which has ended
+                return name, level.body.text(node), value
     return name, name, value
 
 

@@ -27,7 +27,6 @@ from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Place, backward_roots, loop_facts, parsed
 from backsight.source.bindings import bound, parameters_of
 from backsight.source.body import body_around, callee, calls_in, dotted, functions, statements
-from backsight.source.edits import OR
 from backsight.source.keeping import Keeping, entry_sums, keepings
 from backsight.source.rewriting import simple
 from backsight.story.memory import shape_of
@@ -336,16 +335,13 @@ def fix(where: Sequence[Keeping], shape: Sequence[int], within: bool = False) ->
         where_called = f"where the function with line {keeping.place.line} is called"
         return f"Pass {what}, {where_called}: {keeping.value} may hold other things too."
     scalar = scalar and not _reads_itself(keeping)  # an average of weights stays a tensor
+    scalar = scalar and not _is_used(keeping)
     made = _cut(keeping.value, "item" if scalar else "detach")
     statement = keeping.with_value(made) if made else ""
     if not statement:
         return "Keep its value without its graph: .item() for a number, .detach() for a tensor."
-    edit, tensors = written(keeping.place, statement), ""
-    if scalar and _is_used(keeping):
-        detached = f"{simple(keeping.value)}.detach()"
-        other = written(keeping.place, keeping.with_value(detached))
-        tensors = f", {OR}or {detached}{other}, if later code needs tensors"
-    return f"{statement}{edit}, which keeps {'the number' if scalar else 'the values'} and drops the graph{tensors}."
+    keeps = f"keeps {'the number' if scalar else 'the values'} and drops the graph"
+    return f"{statement}{written(keeping.place, statement)}, which {keeps}."
 
 
 def _in_each_step(place: Place, code: str) -> str:
@@ -357,16 +353,25 @@ def _in_each_step(place: Place, code: str) -> str:
 
 _OF_TENSORS = frozenset({"item", "mean", "std", "detach", "cpu", "numpy", "tolist", "backward"})
 _TAKE_TENSORS = frozenset({"stack", "cat", "hstack", "vstack"})
+_MAKE_TENSORS = frozenset({"tensor", "as_tensor", "Tensor", "FloatTensor", "array", "asarray", "len", "float"})
+"""Calls that take numbers as well."""
 
 
 def _is_used(keeping: Keeping) -> bool:
-    """Whether the function calls methods of tensors on what it keeps there: `sum(losses[-10:]).item()`."""
-    body = body_around(keeping.place.file, keeping.place.line)
-    for call in (each for statement in statements(body) for each in calls_in(statement)):
-        receiver, method = callee(call)
-        given = [receiver] if method in _OF_TENSORS else call.args if method in _TAKE_TENSORS else []
-        if any(dotted(node) == keeping.name for each in given if each is not None for node in ast.walk(each)):
-            return True
+    """Whether methods of tensors are called on what is kept there, which a number has not: `sum(losses[-10:]).item()`.
+
+    An attribute may be read by any function of the file.
+    """
+    own, name = body_around(keeping.place.file, keeping.place.line), keeping.name
+    for body in functions(keeping.place.file) if "." in name else [own]:
+        for call in (each for statement in statements(body) for each in calls_in(statement)):
+            receiver, method = callee(call)
+            given = [receiver] if method in _OF_TENSORS else call.args if method in _TAKE_TENSORS else []
+            inside = [node for each in given if each is not None for node in ast.walk(each)]
+            makes = any(isinstance(node, ast.Call) and callee(node)[1] in _MAKE_TENSORS for node in inside)
+            names = [dotted(node) or "" for node in inside] if not makes else []
+            if name in names or (name.startswith(".") and any(each.endswith(name) for each in names)):
+                return True
     return False
 
 

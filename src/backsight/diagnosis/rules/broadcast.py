@@ -9,7 +9,7 @@ from typing import NamedTuple
 from backsight.diagnosis.amending import instead, place_on, renewed, swapped
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.scene import Scene, rule
-from backsight.diagnosis.wording import shaped, shown, warning
+from backsight.diagnosis.wording import if_known, shaped, shown, warning
 from backsight.source import Body, assignments, parsed, statement_at
 from backsight.source.body import body_around, callee, dotted, expressions, given_to, keyword, statements
 from backsight.source.edits import OR
@@ -112,15 +112,27 @@ def _at_once(met: Met, tall: str, body: Body | None, others: list[int]) -> str:
 
 
 def _against_square(met: Met, tall: str, flat: str, rows: int, index: int) -> Finding:
-    """Tell of a target that was broadcast before, where there were no gradients."""
+    """Tell of a target, or an advantage, that was broadcast before, where there were no gradients."""
     first, second = (f"`{tall}`" if tall else "the prediction"), (f"`{flat}`" if flat else "the target")
+    is_flat = len(met.shapes[met.column]) == 1
+    shape, which, method = (rows, "second", "squeeze(1)") if is_flat else (f"{rows}×1", "first", "unsqueeze(1)")
+    where = f"where it is computed, a tensor of shape {rows} is combined with one of {rows}×1. Use .{method} on the "
+    where += f"{which} there"
+    made, of = met.made, met.of[not is_flat]
+    if made is not None and of:
+        new = f"{simple(of)}.{method}"
+        where = f"on line {made.line}, write `{new}` for `{of}`{swapped(made, {of: new})}"
     return warning(
         "BS117",
-        f"{first} is {rows}×1 and {second} is {rows}×{rows}: the loss compares every entry with all {rows}.",
-        (shown(met.line.place, f"broadcasts {shaped(met.shapes[0])} and {shaped(met.shapes[1])}."),),
-        f"Compute {second} with shape {rows}×1: where it is computed, a tensor of shape {rows} is combined with one of "
-        f"{rows}×1. Use .unsqueeze(1) on the first there.",
-        met.line.place,
+        f"{first} has shape {rows} and {second} is {rows}×{rows}: the loss combines every entry with all {rows}."
+        if is_flat
+        else f"{first} is {rows}×1 and {second} is {rows}×{rows}: the loss compares every entry with all {rows}.",
+        (
+            if_known(made, f"broadcasts {rows} and {rows}×1 to {rows}×{rows}."),
+            shown(met.line.place, f"broadcasts {shaped(met.shapes[0])} and {shaped(met.shapes[1])}."),
+        ),
+        f"Compute {second} with shape {shape}: {where}.",
+        (made or met.line).place,
         nodes=(index,),
     )
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+from typing import Any
 
 import torch
 
-from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, source_of
+from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, objects_held, remedy, source_of
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import listed, shown
 from backsight.source import Body, only
@@ -68,8 +69,8 @@ def _weights_of_a_vjp(found: Refusal, match: Match) -> Remedy | None:
 def _modes_mixed(found: Refusal, match: Match) -> Remedy | None:
     """Some of the models are in training mode, and others in evaluation."""
     known = _call(found, "models")
-    models = value_of(found.level, known[3]) if known is not None else None
-    if known is None or not isinstance(models, list | tuple):
+    models: Any = value_of(found.level, known[3]) if known is not None else None
+    if known is None or type(models) not in (list, tuple):
         return None
     text, at = known[0].text(known[3]), found.level.place
     training = [k for k, each in enumerate(models) if is_module(each) and each.training]
@@ -102,13 +103,13 @@ def _parametrized_saved(found: Refusal, match: Match) -> Remedy | None:
 def _list_for_a_vector(found: Refusal, match: Match) -> Remedy | None:
     """vector_to_parameters() is given a list."""
     known = _call(found, "vec")
-    held = value_of(found.level, known[3]) if known is not None else None
-    if known is None or callee(known[2])[1] != "vector_to_parameters" or not isinstance(held, list | tuple):
+    held: Any = value_of(found.level, known[3]) if known is not None else None
+    if known is None or callee(known[2])[1] != "vector_to_parameters" or type(held) not in (list, tuple):
         return None
     body, statement, _, given = known
     text = body.text(given)
     name = next(each for each in ("each", "part", "w") if each not in found.level.variables)
-    parts = bool(held) and all(isinstance(each, torch.Tensor) for each in held)
+    parts = bool(held) and all(is_tensor(each) for each in held)
     plain = bool(held) and all(type(each) in (int, float) for each in held)
     new = f"torch.cat([{name}.reshape(-1) for {name} in {text}])" if parts else f"torch.tensor({text})" if plain else ""
     how = on_line_with(body, statement, {given: new}) if new else ""
@@ -121,11 +122,8 @@ def _list_for_a_vector(found: Refusal, match: Match) -> Remedy | None:
 def _scheduled(found: Refusal, match: Match) -> Remedy | None:
     """A scheduler is given parameters instead of the optimizer that has them."""
     known, level = _call(found, "optimizer"), found.level
-    held = [name for name, each in level.variables.items() if isinstance(each, torch.optim.Optimizer)]
-    own = getattr(level.variables.get("self"), "__dict__", {})
-    held = held or [f"self.{name}" for name, each in own.items() if isinstance(each, torch.optim.Optimizer)]
-    optimizer = only(held)
-    if known is None or optimizer is None or isinstance(value_of(level, known[3]), torch.optim.Optimizer):
+    optimizer = only(objects_held(level, torch.optim.Optimizer))
+    if known is None or optimizer is None or issubclass(type(value_of(level, known[3])), torch.optim.Optimizer):
         return None
     how = on_line_with(known[0], known[1], {known[3]: optimizer})
     return Remedy(f"A scheduler takes the optimizer whose learning rate it changes: {how}.") if how else None

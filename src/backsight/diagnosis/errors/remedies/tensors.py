@@ -75,7 +75,7 @@ def _of_disabled(found: Refusal, match: Match) -> Remedy | None:
     name = body.text(receiver)
     running = next(iter(around([(level, level.line) for level in found.failure.users])), None)
     held = value_of(found.level, receiver)
-    behind = unrecorded_in(found.failure, found.level, name, held) if isinstance(held, torch.Tensor) else iter(())
+    behind = unrecorded_in(found.failure, found.level, name, held) if is_tensor(held) else iter(())
     block = running or next(behind, None)
     if block is None:
         return _of_constants(found, name)

@@ -6,7 +6,7 @@ import ast
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from torch.nn.modules.batchnorm import _NormBase
@@ -53,8 +53,8 @@ def _checkpointed(found: Refusal, match: Match) -> Remedy | None:
 @remedy(r"would mutate a captured Tensor")
 def _statistics(found: Refusal, match: Match) -> Remedy | None:
     """A batch norm in training counts and averages in its buffers, which a function that is transformed must not."""
-    held = (each.variables.get("self") for each in reversed(found.failure.levels))
-    norm = next((each for each in held if isinstance(each, _NormBase)), None)
+    held: Iterator[Any] = (each.variables.get("self") for each in reversed(found.failure.levels))
+    norm = next((each for each in held if issubclass(type(each), _NormBase)), None)
     if norm is None or not norm.training or not norm.track_running_stats:
         return None
     calls = ((level, each) for level in found.failure.users for each in calls_in(level.statement))
