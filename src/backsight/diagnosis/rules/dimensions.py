@@ -71,7 +71,7 @@ def softmax_dim(scene: Scene) -> Iterator[Finding]:
         if len(shape) > 2 and (taken := _taken_by_queries(above, node)) is not None:
             yield _of_queries(scene, node, taken)
             continue
-        if (mixed := _mixed_over(above, node)) is not None:
+        if (mixed := _mixed_over(scene, above, node)) is not None:
             yield _of_components(scene, node, *mixed)
             continue
         if _is_of_one(node, shape):
@@ -85,15 +85,13 @@ def softmax_dim(scene: Scene) -> Iterator[Finding]:
             yield _finding(scene, node, f"over the {rows} samples of the batch", use)
 
 
-def _mixed_over(users: dict[int, list[Node]], node: Node) -> tuple[Node, int, int] | None:
+def _mixed_over(scene: Scene, users: dict[int, list[Node]], node: Node) -> tuple[Node, int, int] | None:
     """Return what sums a mixture whose weights this is, over which dimension, and over which they add up to 1 instead.
 
     The components have an entry for each weight, and no weights of their own: then it is not this that is mixed, as
     the classes of a mixture of softmaxes are.
     """
-    shape, result = node.shape or (), kept(node, "result")
-    if result is None:
-        return None
+    shape = node.shape or ()
     joins = ("Add", "Sub") if node.op == "LogSoftmax" else ("Mul",)
     for each in users.get(node.index, []):
         others = [other for other in given(each) if other.index != node.index]
@@ -104,12 +102,22 @@ def _mixed_over(users: dict[int, list[Node]], node: Node) -> tuple[Node, int, in
             if reduced.op != ("Logsumexp" if node.op == "LogSoftmax" else "Sum") or not logged:
                 continue
             over = [at for at in range(len(shape)) if shape[:at] + shape[at + 1 :] == reduced.shape]
-            with torch.no_grad():
-                shares = (result.exp() if node.op == "LogSoftmax" else result).detach().double()
-                ones = [at for at in range(len(shape)) if _are_ones(shares.sum(at))]
+            ones = _normalized(scene, node, len(shape))
             if len(over) == len(ones) == 1 and over != ones and 1 not in (shape[over[0]], shape[ones[0]]):
                 return reduced, over[0], ones[0]
     return None
+
+
+def _normalized(scene: Scene, node: Node, dims: int) -> list[int]:
+    """Return the dimensions over which a softmax adds up to 1; else the one that the text says."""
+    result = kept(node, "result")
+    if result is None:
+        line = scene.line_of(node)
+        written = _written(line.segment or line.text) if line is not None else None
+        return [written % dims] if isinstance(written, int) and -dims <= written < dims else []
+    with torch.no_grad():
+        shares = (result.exp() if node.op == "LogSoftmax" else result).detach().double()
+        return [at for at in range(dims) if _are_ones(shares.sum(at))]
 
 
 def _is_logged(users: dict[int, list[Node]], node: Node) -> bool:
