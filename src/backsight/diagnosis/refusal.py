@@ -134,6 +134,9 @@ def _is_of_torch(found: Refusal) -> bool:
     works = any(is_tensor(value) or is_module(value) for _, value in read_by(level, found.expression))
     if issubclass(type(error), RuntimeError):
         return works
+    held = error.obj if type(error) is AttributeError else None
+    if is_tensor(held) or issubclass(type(held), torch.optim.Optimizer):
+        return True
     said = _OF_TENSORS.search(found.failure.message) or _saving(found)  # a Function's apply may be C
     return works and not _of_another_module(found) and bool(said)
 

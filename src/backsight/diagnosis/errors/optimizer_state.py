@@ -26,8 +26,8 @@ from backsight.naming.plain import class_name, is_class, namespace
 from backsight.snapshot import groups
 from backsight.source import Place, calls_of, only, read_at, statements_of
 from backsight.source.bindings import are_alternatives, assigned
-from backsight.source.body import callee, calls_in, dotted, statements
-from backsight.source.edits import OR, on_line, put_at
+from backsight.source.body import block_of, callee, calls_in, covers, dotted, statements
+from backsight.source.edits import OR, move, on_line, put_at
 from backsight.source.freezing import freezings
 from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
@@ -219,14 +219,13 @@ def _of_more(case: _Case, saved: list[Shape | None]) -> Finding | None:
     whole = [shape_of(each) or () for each in case.every.values()]
     if len(whole) != len(saved) or Counter(filter(None, saved)) - Counter(whole):
         return None
-    called, line, failure = case.called(absent), case.found.level.place.line, case.found.failure
+    called, failure = case.called(absent), case.found.failure
     names, sure, frozen = listed(called, 4), all(saved), not any(needs_gradient(each) for each in absent)
-    freezing = [each.place for file in user_files(failure) for each in freezings(file)] if frozen else []
-    froze = [
-        shown(each, f"sets requires_grad, which is False in {names}.", sure_if(len(freezing) == 1)) for each in freezing
-    ]
+    freezing = [each for file in user_files(failure) for each in freezings(file)] if frozen else []
+    sets = f"sets requires_grad, which is False in {names}."
+    froze = [shown(each.place, sets, sure_if(len(freezing) == 1)) for each in freezing]
     title = f"{case.name} has {len(case.held)} of the {len(saved)} parameters that the state was saved with: "
-    without = f"Without line {line}, it would run, and train on without {names}."
+    anew = f"{OR}Or start with a new state, and train on without {names}: {removed(case.found.level.place)}."
     added = _added_empty(case, len(absent)) if frozen else None
     if added is not None and all(is_module(case.found.level.value(each)) for each in called):
         adding, at = added
@@ -238,21 +237,46 @@ def _of_more(case: _Case, saved: list[Shape | None]) -> Finding | None:
                 shown(adding, f"adds an empty group to {case.name}."),
                 shown(at, f"runs that while {names} is frozen.") if at != adding else None,
             ),
-            f"Unfreeze {names} before its group is added: {put_at(turning, 'above', at)}. {without}",
+            f"Unfreeze {names} before its group is added: {put_at(turning, 'above', at)}. {anew}",
             at,
             exact=sure,
         )
     ordered = sure and all(each in (None, shape) for each, shape in zip(saved, whole, strict=True))
     order = f"of {as_code(case.model[0])}.parameters()" if ordered else "in which it was saved"
-    until = f", once {'its' if len(called) == 1 else 'their'} parameters require grad again" if frozen else ""
+    order = f"a state goes to the parameters by position, here in the order {order}"
+    over = f"Make {case.name}{case.where} over {names} as well, as it was when the state was saved: {order}."
+    if frozen:
+        skips = f"{case.name} leaves alone what is frozen by then, as it gets no gradient"
+        then = _frozen_later(case, [place for each in freezing for place in each.places])
+        after = f"{over} Freeze {names} after that: {skips}."
+        over = f"Load the state first, then freeze: {then}; {skips}." if then else after
     return case.told(
         f"{title}it lacks {names}.",
         (*froze[:2], if_known(case.built, f"makes {case.name} without {names}.")),
-        f"Make {case.name}{case.where} as it was when the state was saved, over {names} as well{until}: a state goes "
-        f"to the parameters by position, here in the order {order}. {without}",
+        f"{over} {anew}",
         case.built,
         exact=sure,
     )
+
+
+def _frozen_later(case: _Case, freezing: Sequence[Place]) -> str:
+    """Say how what freezes goes below the statement that loads, where the optimizer is made between the two."""
+    level, built = case.found.level, case.built
+    if level.body is None or level.statement is None or built is None or not freezing:
+        return ""
+    block = block_of(level.body, level.statement)
+    own = [each for each in block if any(covers(each, at.line) for at in freezing)]
+    sure = all(at.file == built.file and any(covers(each, at.line) for each in own) for at in freezing)
+    if not sure or not any(covers(each, built.line) and built.file == level.place.file for each in block):
+        return ""
+    if any((each.end_lineno or 0) >= built.line for each in own) or built.line >= level.line:
+        return ""
+    first, last = own[0].lineno, own[-1].end_lineno or 0
+    if sum((each.end_lineno or 0) - each.lineno + 1 for each in own) != last - first + 1:
+        return ""
+    lines = f"line {first}" if first == last else f"lines {first} to {last}"
+    moved = move([level.body.place(each) for each in own], "below", level.place)
+    return f"move {lines} below line {level.line}{moved}"
 
 
 def _added_empty(case: _Case, absent: int) -> tuple[Place, Place] | None:

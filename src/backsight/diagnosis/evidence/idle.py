@@ -94,7 +94,7 @@ def whole(names: list[str], every: list[str]) -> list[str]:
 
 def _never_used(idle: list[Idle]) -> Reason | None:
     """No method of the class that owns them uses them."""
-    unread = [each for each in idle if not any(_reads_of(each))]
+    unread = [each for each in idle if not any(reads_of(each))]
     if not unread or len(unread) < len(idle):
         return None
     kind = class_name(type(unread[0].owner))
@@ -135,7 +135,7 @@ def reason_for(failure: Failure, idle: list[Idle]) -> Reason | None:
 
 
 def _reason_for(failure: Failure, idle: Idle) -> Reason | None:
-    body, place = next(_reads_of(idle), (None, None))
+    body, place = next(reads_of(idle), (None, None))
     if body is None or place is None:
         return None
     return (
@@ -148,7 +148,7 @@ def _reason_for(failure: Failure, idle: Idle) -> Reason | None:
 
 def _dropped(idle: Idle) -> Reason | None:
     """A method computes something with it, in a variable that nothing reads."""
-    every = list(_reads_of(idle))
+    every = list(reads_of(idle))
     if len(every) != 1:
         return None
     body, place = every[0]
@@ -170,7 +170,8 @@ def _without(idle: Idle, place: Place) -> str:
     return f"{unmade}{gone(place)}" if unmade and gone(place) else ""
 
 
-def _reads_of(idle: Idle) -> Iterator[tuple[Body, Place]]:
+def reads_of(idle: Idle) -> Iterator[tuple[Body, Place]]:
+    """The statements that use it in the methods of its owner's class, `__init__` apart."""
     return ((body, place) for body in methods_of(type(idle.owner)) for place in _reads(body, idle.attribute))
 
 

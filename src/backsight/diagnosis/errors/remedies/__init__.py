@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from backsight.diagnosis.errors.remedies import (  # noqa: F401  # each enters its own
+    attributes,
     dtypes,
     elsewhere,
     given,
+    lazy,
     modules,
     old_style,
     optimizers,

@@ -7,10 +7,9 @@ from typing import Any
 
 import torch
 
-from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, remedy, source_of
+from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, objects_held, remedy, source_of
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import listed, shown
-from backsight.naming.plain import namespace
 from backsight.source import Body, only
 from backsight.source.body import callee, keyword, statements
 from backsight.source.edits import OR, on_line, on_line_with, put_at, sentence
@@ -123,10 +122,7 @@ def _list_for_a_vector(found: Refusal, match: Match) -> Remedy | None:
 def _scheduled(found: Refusal, match: Match) -> Remedy | None:
     """A scheduler is given parameters instead of the optimizer that has them."""
     known, level = _call(found, "optimizer"), found.level
-    held = [name for name, each in level.variables.items() if issubclass(type(each), torch.optim.Optimizer)]
-    own = namespace(level.variables.get("self")) or {}
-    held = held or [f"self.{name}" for name, each in own.items() if issubclass(type(each), torch.optim.Optimizer)]
-    optimizer = only(held)
+    optimizer = only(objects_held(level, torch.optim.Optimizer))
     if known is None or optimizer is None or issubclass(type(value_of(level, known[3])), torch.optim.Optimizer):
         return None
     how = on_line_with(known[0], known[1], {known[3]: optimizer})

@@ -10,13 +10,16 @@ from typing import NamedTuple, TypeAlias
 
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.findings.evidence import Fact
+from backsight.naming.plain import namespace
 from backsight.source import Body, Place, function_at
 from backsight.source.bindings import spots
 from backsight.source.body import as_function
 from backsight.source.edits import Edit, change, write
 from backsight.source.out_of_place import arguments
 from backsight.story.failure import Level
+from backsight.story.memory import is_module
 from backsight.story.sections import function_called, undecorated
+from backsight.tape import registered
 
 
 class Remedy(NamedTuple):
@@ -75,3 +78,11 @@ def source_of(level: Level, node: ast.expr) -> Body | None:
     function, _ = function_called(level, ast.Call(node, [], []))
     found = undecorated(function) if function is not None else None
     return function_at(found.__code__) if found is not None else None
+
+
+def objects_held(level: Level, kind: type) -> list[str]:
+    """What a function calls its objects of a kind: its variables, else the attributes of its `self`."""
+    owner = level.variables.get("self")
+    own = {**(namespace(owner) or {}), **(registered(owner, "_modules") if is_module(owner) else {})}
+    held = [name for name, each in level.variables.items() if name != "self" and issubclass(type(each), kind)]
+    return held or [f"self.{name}" for name, each in own.items() if issubclass(type(each), kind)]
