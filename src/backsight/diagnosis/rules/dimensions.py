@@ -130,8 +130,14 @@ def _is_logged(users: dict[int, list[Node]], node: Node) -> bool:
 
 
 def _are_weights(node: Node) -> bool:
-    """Whether a result is that of a softmax, as it stands or next to what is joined with it."""
-    return any(each.op in ("Softmax", "LogSoftmax") for each in (node, *given(node)))
+    """Whether a result has that of a softmax in it, entry by entry or along new dimensions."""
+    ends = [node]
+    for each in ends:  # grows as we go
+        if each.op in ("Softmax", "LogSoftmax"):
+            return True
+        if each.op in _ALONG | {"Add", "Sub"} and len(ends) < _DEEPEST:
+            ends += given(each)
+    return False
 
 
 def _of_components(scene: Scene, node: Node, reduced: Node, over: int, ones: int) -> Finding:
