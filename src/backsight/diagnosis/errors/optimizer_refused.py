@@ -38,7 +38,7 @@ from backsight.source.body import (
     keyword,
     statements,
 )
-from backsight.source.edits import OR, Edit, change, on_line, on_line_with, write
+from backsight.source.edits import OR, Edit, change, on_line, write
 from backsight.source.imports import meaning
 from backsight.source.out_of_place import arguments
 from backsight.source.rewriting import rewritten, rewritten_line
@@ -414,8 +414,8 @@ def _dense_again(case: _Case, paths: Sequence[str]) -> str:
         return "that embedding without sparse=True"
     body, statement, call, name = made
     left = ", ".join(arguments(body, call, "sparse"))
-    how = on_line_with(body, statement, {call: f"{body.text(call.func)}({left})"})
-    return f"{name} without sparse=True{f': {how}' if how else ''}"
+    new = rewritten(body, statement, {call: f"{body.text(call.func)}({left})"})  # no edit: it is not all to be done
+    return f"{name} without sparse=True{f': on line {statement.lineno}, write `{new}`' if new else ''}"
 
 
 def _paths_of(case: _Case, tensor: torch.Tensor) -> list[str]:
