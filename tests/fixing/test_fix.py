@@ -182,7 +182,7 @@ def test_a_program_of_which_only_the_first_steps_were_watched_is_watched_again(
     for again in (start, trials.Outcome(None, (), 9, "", 1.0)):
         _faked(monkeypatch, script, start=start, start_closely=again)
         assert fix(["train.py"]) == 1
-        assert "this fix is in words" in capsys.readouterr().err
+        assert "no edit of this fix is known" in capsys.readouterr().err
 
 
 def test_an_error_after_the_watched_steps_is_known_as_such(folder: Path) -> None:

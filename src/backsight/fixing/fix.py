@@ -70,8 +70,10 @@ def fix(
         say("", "backsight: the change does not fit the program as it stands, so there is none to try")
         return 1
     if found is None:
-        none = f"none of {counted(search.runs, 'change')} helped" if search.runs > 1 else "that change is no fix"
-        say("", f"backsight: {none}; the explanation above is all there is")
+        none = (
+            f"none of {counted(search.runs, 'change')} helped" if search.runs > 1 else "that change alone did not help"
+        )
+        say("", f"backsight: {none}; what is found above holds all the same")
         return 1
     if len(search.ways) > 1 or way > 1:
         if way > len(search.ways):
@@ -102,7 +104,7 @@ def _nothing_to_try(outcome: Outcome) -> str:
         return "the error is none that backsight knows, so there is no change to try"
     if not any(fault.fix for fault in _asked(outcome)):
         return "no fix of this is known, so there is no change to try"
-    return "this fix is in words, which you have to put into code, so there is no change to try"
+    return "no edit of this fix is known that could be tried: it is yours to make, as its words say"
 
 
 def _tell(tried: Tried, ended: bool) -> None:
