@@ -118,7 +118,7 @@ def test_a_change_after_which_something_is_found_is_shown_and_not_written(
     error = trials.Fault("BS201", "error", "It fails.", "train.py:1", "x = 1", "", (edits,), True)
     outcomes = {
         "x = 1\n": trials.Outcome(1, (error,), None, "", 1.0),
-        "x = 2\n": trials.Outcome(0, (idle,), 1, "", 1.0, idle=frozenset({(0, 1)})),
+        "x = 2\n": trials.Outcome(0, (idle,), 1, "", 1.0, moved=frozenset({(0, 0)}), still={(0, 1): ""}),
     }
 
     def run(words: Sequence[str], texts: Mapping[str, str], *given: Any, **named: Any) -> trials.Outcome:
@@ -153,7 +153,7 @@ def _error(script: Path, *lines: str, fix: str = "") -> trials.Fault:
 def test_what_else_works_is_told_and_can_be_asked_for(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script, ended = folder / "train.py", trials.Outcome(0, (), 3, "", 1.0, 2)
+    script, ended = folder / "train.py", trials.Outcome(0, (), 3, "", 1.0)
     start = trials.Outcome(1, (_error(script, "one", "two"),), None, "", 1.0)
     _faked(monkeypatch, script, start=start, one=ended, two=ended)
     assert fix(["train.py"]) == 0
@@ -182,7 +182,7 @@ def test_a_program_of_which_only_the_first_steps_were_watched_is_watched_again(
     for again in (start, trials.Outcome(None, (), 9, "", 1.0)):
         _faked(monkeypatch, script, start=start, start_closely=again)
         assert fix(["train.py"]) == 1
-        assert "this fix is in words" in capsys.readouterr().err
+        assert "no edit of this fix is known" in capsys.readouterr().err
 
 
 def test_an_error_after_the_watched_steps_is_known_as_such(folder: Path) -> None:
@@ -267,3 +267,17 @@ def test_a_run_whose_time_is_over_is_ended_with_what_it_has_started(
         while True:  # until init has taken notice of its end
             os.kill(int((folder / "begun").read_text()), 0)
             time.sleep(0.01)
+
+
+def test_trained_means_moved_by_a_gradient(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "train.py").write_text(
+        "import torch\nused = torch.nn.Linear(2, 1)\nunused = torch.nn.Linear(2, 1)\n"
+        "opt = torch.optim.AdamW([*used.parameters(), *unused.parameters()], lr=0.1)\n"
+        "for step in range(3):\n    opt.zero_grad()\n    y = used(torch.ones(4, 2))\n"
+        "    loss = y + 0 * unused(torch.ones(4, 2))\n    loss.backward()\n    opt.step()\n",
+        encoding="utf-8",
+    )
+    assert fix(["train.py"]) == 0
+    told = capsys.readouterr().err
+    assert "3 optimizer steps, 2 parameters trained, does not train unused.weight and unused.bias" in told
+    assert "With this change it runs, but does not train unused.weight and unused.bias" in told

@@ -46,8 +46,11 @@ def program(tmp_path: Path) -> Program:
     return Program(tmp_path)
 
 
-def ended(*faults: Fault, status: int | None = 0, trained: int | None = None) -> Outcome:
-    return Outcome(1 if any(each.explains for each in faults) else status, faults, 3, "", 1.0, trained)
+def ended(*faults: Fault, status: int | None = 0, moved: str = "", still: str = "") -> Outcome:
+    """How a program ends whose first optimizer moves some of the parameters a, b, c, and does not move others."""
+    held = frozenset((0, ord(each)) for each in moved)
+    ended = 1 if any(each.explains for each in faults) else status
+    return Outcome(ended, faults, 3, "", 1.0, moved=held, still={(0, ord(each)): each for each in still})
 
 
 def line_of(found: Tried | None) -> str:
@@ -63,13 +66,13 @@ def test_the_first_alternative_that_works_is_taken(program: Program) -> None:
     assert program.ran == ["bad", "good", "better"]
 
 
-def test_what_else_works_is_told_in_the_order_of_the_fix(program: Program) -> None:
+def test_what_else_works_is_told_in_the_order_of_the_fix_what_trains_less_last(program: Program) -> None:
     start = ended(program.fault("x", "few", "bad", "many", "also", "more than enough"))
-    program.outcomes = {"few": ended(trained=2), "bad": ended(program.fault("x"))}
-    program.outcomes |= {"many": ended(trained=6), "also": ended(trained=6)}
+    program.outcomes = {"few": ended(moved="a", still="bc"), "bad": ended(program.fault("x"))}
+    program.outcomes |= {"many": ended(moved="abc"), "also": ended(moved="abc")}
     search = program.search()
-    assert line_of(search.from_(start)) == "few"
-    assert [*map(line_of, search.ways)] == ["few", "many", "also"]
+    assert line_of(search.from_(start)) == "many"
+    assert [*map(line_of, search.ways)] == ["many", "also", "few"]
     assert "more than enough" not in program.ran
 
 
@@ -176,15 +179,36 @@ def test_what_is_found_beside_the_error_is_told_and_not_mended(program: Program)
     program.outcomes = {"good": ended(beside)}
     found = program.searched(ended(program.fault("x", "good")))
     assert line_of(found) == "good" and found is not None and found.does and program.ran == ["good"]
-    program.outcomes = {"good": replace(ended(beside), idle=frozenset({(0, 1)})), "attached": ended()}
+    program.outcomes = {"good": ended(beside, moved="a", still="b"), "attached": ended(moved="ab")}
     found = program.searched(ended(program.fault("x", "good")))
     assert line_of(found) == "attached"
 
 
 def test_a_change_that_stops_what_was_trained_is_none(program: Program) -> None:
-    start = replace(ended(program.fault("x", "cut", "good")), got=frozenset({(0, 0), (0, 1)}))
-    program.outcomes = {"cut": replace(ended(), got=frozenset({(0, 0)}), idle=frozenset({(0, 1)})), "good": ended()}
+    start = ended(program.fault("x", "cut", "good"), moved="ab")
+    program.outcomes = {"cut": ended(moved="a", still="b"), "good": ended(moved="ab")}
+    search = program.search()
+    assert line_of(search.from_(start)) == "good"
+    assert [*map(line_of, search.ways)] == ["good"]
+
+
+def test_a_change_with_which_an_optimizer_trains_nothing_is_none(program: Program) -> None:
+    start = ended(program.fault("x", "idle", "detached"))
+    detached = replace(program.fault("detached", explains=False, severity="warning"), code="BS115")
+    program.outcomes = {"idle": ended(still="ab"), "detached": ended(detached, moved="a", still="b")}
+    assert program.searched(start) is None and program.ran == ["idle", "detached"]
+
+
+def test_all_that_a_fix_offers_is_tried_by_itself_before_anything_is_stacked_on_it(program: Program) -> None:
+    start = ended(program.fault("x", "half", "other_half", "good"))
+    program.outcomes = {"half": ended(program.fault("y", "stacked")), "other_half": ended(program.fault("z"))}
+    program.outcomes |= {"good": ended()}
     assert line_of(program.searched(start)) == "good"
-    detached = replace(program.fault("detached", explains=False, severity="warning"), code="BS102")
-    program.outcomes = {"x.detach()": replace(ended(detached), idle=frozenset({(0, 1)}))}
-    assert program.searched(ended(program.fault("x", "x.detach()"))) is None
+    assert program.ran == ["half", "other_half", "good"]
+
+
+def test_a_stacked_change_that_makes_the_loss_constant_is_none(program: Program) -> None:
+    constant = replace(program.fault("always 1", explains=False, severity="warning"), code="BS151")
+    program.outcomes = {"half": ended(program.fault("y", "moved")), "moved": ended(constant, moved="a")}
+    found = program.searched(ended(program.fault("x", "half")))
+    assert line_of(found) == "half" and found is not None and not found.does

@@ -478,6 +478,57 @@ for step in range(40):
     loss = F.mse_loss(model(x), y)
     $update
 """,
+    "BS136 the weights of a mixture over the steps": """
+class Mixture(nn.Module):
+    def __init__(self, k=5):
+        super().__init__()
+        self.k, self.out = k, net(4, 3 * k)
+
+    def forward(self, x):
+        mean, scale, weight = self.out(x).chunk(3, -1)
+        return torch.distributions.Normal(mean, F.softplus(scale) + 0.1), torch.log_softmax(weight, 1)  #!
+
+model = Mixture()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x = torch.randn(8, 6, 4)
+    parts, weights = model(x)
+    loss = -torch.logsumexp(weights + parts.log_prob(x.sum(2, keepdim=True)), 2).mean()
+    $update
+""",
+    "BS136 the shares of components over the samples of a batch": """
+model = net(4, 15)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    mean, scale, weight = model(x).chunk(3, 1)
+    share = F.softmax(weight, dim=0)  #!
+    density = torch.distributions.Normal(mean, scale.exp()).log_prob(y).exp()
+    loss = -torch.log((share * density).sum(1) + 1e-6).mean()
+    $update
+""",
+    "BS144 a target that is the network itself, and a copy of it into itself": """
+class Agent:
+    def __init__(self, model):
+        self.policy = model.to("cpu")
+        self.target = model.to("cpu")  #!
+        self.target.load_state_dict(self.policy.state_dict())
+        self.optimizer = torch.optim.Adam(self.policy.parameters(), lr=0.001)
+
+    def learn(self, x, after, reward):
+        with torch.no_grad():
+            goal = reward + 0.9 * self.target(after).max(1)[0]
+        loss = F.mse_loss(self.policy(x).max(1)[0], goal)
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+agent = Agent(net(4, 3))
+for step in range(120):
+    agent.learn(torch.randn(16, 4), torch.randn(16, 4), torch.randn(16))
+    if step % 50 == 49:
+        agent.target.load_state_dict(agent.policy.state_dict())
+""",
     "BS118 a rate that has decayed to nothing": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

@@ -188,6 +188,98 @@ for step in range(20):
     $step
     follow()
 """,
+    "a mixture whose weights add up over its components": """
+model = net(4, 15)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, y = batch()
+    mean, scale, weight = model(x).chunk(3, 1)
+    parts = torch.distributions.Normal(mean, scale.exp()).log_prob(y)
+    loss = -torch.logsumexp(F.log_softmax(weight, 1) + parts, 1).mean()
+    $update
+""",
+    "a mixture of softmaxes, whose components are over classes": """
+model = net(4, 3 * 7 + 3)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    out = model(x)
+    each, weight = F.log_softmax(out[:, :21].view(16, 3, 7), 2), F.log_softmax(out[:, 21:], 1)
+    loss = F.nll_loss(torch.logsumexp(each + weight.unsqueeze(2), 1), x.argmax(1))
+    $update
+""",
+    "a mixture of softmaxes whose weights are written out for each class": """
+model = net(4, 3 * 7 + 3)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    out = model(x)
+    each, weight = F.log_softmax(out[:, :21].view(16, 3, 7), 2), F.log_softmax(out[:, 21:], 1)
+    loss = F.nll_loss(torch.logsumexp(each + weight.unsqueeze(2).expand(16, 3, 7), 1), x.argmax(1))
+    $update
+""",
+    "states that are summed out of what comes after them": """
+class Chain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.turn, self.first = nn.Parameter(torch.randn(5, 5)), nn.Parameter(torch.randn(5))
+        self.emit = nn.Parameter(torch.randn(5, 7))
+
+    def forward(self, symbols):
+        alpha, emit = self.first.log_softmax(0), self.emit.log_softmax(1)
+        for symbol in symbols:
+            alpha = torch.logsumexp(alpha[:, None] + self.turn.log_softmax(1), 0) + emit[:, symbol]
+        return -alpha.logsumexp(0)
+
+model = Chain()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    loss = model(torch.randint(7, (9,)).tolist())
+    $update
+""",
+    "the classes of all states, each weighted by its own": """
+model, prior = net(4, 7), nn.Parameter(torch.zeros(16, 1))
+optimizer = torch.optim.Adam([*model.parameters(), prior], lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    whole = torch.logsumexp(F.log_softmax(model(x), 1) + F.log_softmax(prior, 0), 0)
+    loss = -(torch.full((7,), 1 / 7) * whole).sum()
+    $update
+""",
+    "a softmax of scores that are weighed and summed over other scores": """
+model, other = net(4, 5), net(4, 5)
+optimizer = torch.optim.Adam([*model.parameters(), *other.parameters()], lr=0.01)
+for step in range(20):
+    x, y = batch()
+    loss = F.mse_loss((F.softmax(model(x), 1) * other(x)).sum(1, keepdim=True), y)
+    $update
+""",
+    "scores that are normalized both ways, for an assignment": """
+model = net(4, 6)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x, _ = batch()
+    scores = model(x)
+    both = F.log_softmax(scores, 0) + F.log_softmax(scores, 1)
+    loss = -torch.logsumexp(both, 1).mean()
+    $update
+""",
+    "two names of one network, of which neither is copied": """
+class Shared:
+    def __init__(self, model):
+        self.encoder = model
+        self.decoder = model
+        self.best = net()
+
+shared = Shared(net())
+optimizer = torch.optim.Adam(shared.encoder.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(shared.encoder(x), y) + F.mse_loss(shared.decoder(x + 1), y)
+    $update
+    if step % 10 == 9:
+        shared.best.load_state_dict(shared.encoder.state_dict())
+""",
     "a distillation at a temperature that is divided first": """
 teacher, student, T, accumulate = net(4, 3).requires_grad_(False), net(4, 3), 2.0, 4
 optimizer = torch.optim.SGD(student.parameters(), lr=0.05)

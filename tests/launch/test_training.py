@@ -342,7 +342,7 @@ def test_weights_that_were_lost_after_the_audits_are_told_at_the_end(bench, insi
     assert found == (
         f"warning BS108  {what} NaN at the end.\n"
         "  The weights have been NaN since step 6.\n"
-        "  The audits of the first steps found no NaN in their losses.\n"
+        "  The losses of the first steps, which were looked at closely, had no NaN in them.\n"
         "  fix: Run it again: `backsight run --nonfinite train.py`. It names the line that produces the first NaN.\n"
     )
 

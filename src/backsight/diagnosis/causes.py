@@ -89,6 +89,8 @@ FACTS = (
     Fact(_codes(147), states=_codes(147), where="same place"),
     # A term has no gradient, and with it what only it would train.
     Fact(_codes(121), states=_codes(102), where="same place"),
+    # A target is the network itself, so that its values have the graph of that.
+    Fact(_codes(144), states=_codes(173)),
     # Inputs grow, as the stored data are changed.
     Fact(_codes(140), states=_codes(140), where="same place"),
     # Statistics are not updated, or there are none: what saturates then, the right mode mends.

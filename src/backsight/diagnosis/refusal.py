@@ -102,7 +102,7 @@ def refused(error: BaseException) -> Finding | None:
     return Finding(
         UNKNOWN,
         "error",
-        f"{what} {type.__dict__['__name__'].__get__(type(error))}{said}",
+        (known.title if known else "") or f"{what} {type.__dict__['__name__'].__get__(type(error))}{said}",
         evidence,
         fix,
         source=str(saving) if saving else str(known.place) if known and known.place else failure.source,

@@ -233,17 +233,22 @@ def shared(since: int, frame: FrameType | None) -> list[Finding]:
     """Return the findings of what a statement writes into itself: two names that have the same parameters.
 
     To share parameters is mostly meant. So the program has to blend, or load, one into the other again and again, and a
-    watch must have seen it do so: where there is no average, both may be one.
+    watch must have seen it do so, or do the same once: where there is no average, both may be one.
     """
     written = [each for each in writes_around(frame) if each.origin and each.target != each.origin]
     findings = {}
     for alike in _alike(id) if written else ():
         names = {ending(name.path): name.path for module in alike for name in search([module]).names[0]}
-        for each in written:
-            target, origin = names.get(ending(each.target)), names.get(ending(each.origin))
-            known = target is not None and origin is not None and target != origin and each.how not in _LOST
-            if known and _is_periodic(each) and _has_run(each, alike[0]):
-                findings[str(each.outermost)] = _same(str(target), str(origin), each, since, frame)
+        found = [
+            (target, origin, each)
+            for each in written
+            if (target := names.get(ending(each.target))) and (origin := names.get(ending(each.origin)))
+            if target != origin and each.how not in _LOST
+        ]
+        has_run = {(target, origin) for target, origin, each in found if _has_run(each, alike[0])}
+        for target, origin, each in found:
+            if (target, origin) in has_run and _is_periodic(each):
+                findings[str(each.outermost)] = _same(target, origin, each, since, frame)
     return list(findings.values())
 
 
@@ -257,7 +262,7 @@ def _same(target: str, origin: str, found: Writes, since: int, frame: FrameType 
     made = [each for each in made if "copy" in each.text or ending(origin) in each.text] or made
     place = only(made)
     goal, _, given = place.text.partition(" = ") if place is not None else ("", "", "")
-    named = re.fullmatch(r"[\w.]+", goal) and re.fullmatch(r"[\w.]+", given)
+    named = re.fullmatch(r"[\w.]+", goal) and re.fullmatch(r"[\w.]+(\.(to|cuda|cpu|eval)\([\w., ]*\))*", given)
     shallow = place is not None and "copy.copy" in place.text
     own = f"{goal} = copy.deepcopy({given})"
     deep = place.text.replace("copy.copy(", "copy.deepcopy(") if place is not None else ""

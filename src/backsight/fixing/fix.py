@@ -17,6 +17,9 @@ from backsight.text import counted, inert, listed
 
 _ATTEMPTS = 12
 
+_NAMED = 8
+"""Parameters that are named, and not counted."""
+
 
 def fix(
     words: Sequence[str], *, write: bool = False, way: int = 1, seconds: float | None = None, most: int = _ATTEMPTS
@@ -67,8 +70,10 @@ def fix(
         say("", "backsight: the change does not fit the program as it stands, so there is none to try")
         return 1
     if found is None:
-        none = f"none of {counted(search.runs, 'change')} helped" if search.runs > 1 else "that change is no fix"
-        say("", f"backsight: {none}; the explanation above is all there is")
+        none = (
+            f"none of {counted(search.runs, 'change')} helped" if search.runs > 1 else "that change alone did not help"
+        )
+        say("", f"backsight: {none}; what is found above holds all the same")
         return 1
     if len(search.ways) > 1 or way > 1:
         if way > len(search.ways):
@@ -99,7 +104,7 @@ def _nothing_to_try(outcome: Outcome) -> str:
         return "the error is none that backsight knows, so there is no change to try"
     if not any(fault.fix for fault in _asked(outcome)):
         return "no fix of this is known, so there is no change to try"
-    return "this fix is in words, which you have to put into code, so there is no change to try"
+    return "no edit of this fix is known that could be tried: it is yours to make, as its words say"
 
 
 def _tell(tried: Tried, ended: bool) -> None:
@@ -116,9 +121,8 @@ def _tell(tried: Tried, ended: bool) -> None:
 def _tell_others(ways: Sequence[Tried], words: Sequence[str]) -> None:
     """Tell what else would do, and how that is had."""
     for n, way in enumerate(ways[1:], 2):
-        first, trained = ways[0].outcome.trained, way.outcome.trained
-        differs = f", and trains {counted(trained, 'parameter')}, not {first}" if trained and trained != first else ""
-        say("", f"{'Or' if n == 2 else 'Or else'}, which may mean something else{differs}:")
+        left = _untrained(way.outcome)
+        say("", f"{'Or' if n == 2 else 'Or else'}, which may mean something else{f', {left}' if left else ''}:")
         for each in way.chain:
             say(*(f"  {in_words(edit)}" for edit in each.edits))
         say("", f"To see it as a diff: {shlex.join(['backsight', 'fix', '--way', str(n), *words])}")
@@ -132,7 +136,10 @@ def _came_of(tried: Tried) -> str:
         left = after.failure or next(iter(after.silent), None)
         return f"yes: {f'{left.code} at {left.at}: {left.title}' if left is not None else 'it fails without that'}"
     if tried.stopped:
-        return f"no: it runs, but {counted(tried.stopped, 'parameter')} of an optimizer would get no gradient"
+        return f"no: it runs, but does not train {_names(tried.stopped)} anymore"
+    if after.trains_nothing:
+        idle = [f"{each.code} {each.title}" for each in after.silent] if after.moved else []
+        return f"no fix: it runs, but does not train {'; '.join(idle) or 'anything'}"
     if after.failure is not None:
         return f"that error is gone; the next one: {after.failure.code} at {after.failure.at}: {after.failure.title}"
     if after.failed:
@@ -142,8 +149,20 @@ def _came_of(tried: Tried) -> str:
         return f"{ended}; then found: {'; '.join(f'{each.code} {each.title}' for each in after.silent)}"
     if not after.steps:
         return ended
-    trained = f", {counted(after.trained, 'parameter')} trained" if after.trained is not None else ""
-    return f"{ended}: {counted(after.steps, 'optimizer step')}{trained}"
+    trained = f", {counted(len(after.moved), 'parameter')} trained" if after.moved else ""
+    still = f", {still}" if (still := _untrained(after)) else ""
+    return f"{ended}: {counted(after.steps, 'optimizer step')}{trained}{still}"
+
+
+def _untrained(outcome: Outcome) -> str:
+    """Say what the optimizers hold and do not move."""
+    return f"does not train {_names([*outcome.still.values()])}" if outcome.still else ""
+
+
+def _names(parameters: Sequence[str]) -> str:
+    if not all(parameters) or len(parameters) > _NAMED:
+        return counted(len(parameters), "parameter")
+    return listed([*parameters])
 
 
 def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write: bool, way: int) -> int:
@@ -161,6 +180,10 @@ def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write:
         told = "This change is not enough: that error is gone, but another one comes, for which no change helped:"
     else:
         told = "Do not use this change as it is: the program runs with it, but this is wrong then:"
+    if found.does and (still := _untrained(found.outcome)):
+        told = f"With this change it runs, but {still}, which an optimizer holds. Use it only if that is meant:"
+        if not found.is_clean:
+            told = f"{told[:-1]}. What is found beside the error was not touched:"
     left = _asked(found.outcome)
     say("", told, *(f"  {each.code} at {each.at}: {each.title}" for each in left), "")
     _put("".join(_diff(file, before[file], text) for file, text in found.texts.items()))

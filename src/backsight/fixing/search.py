@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import re
 import tokenize
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from backsight.fixing.trial import Fault, Outcome
 from backsight.naming.roots import is_library
-from backsight.source.edits import Alternative, Edit, EditError, edited
+from backsight.source.edits import Alternative, EditError, edited
 
 _DEEPEST = 5
 """Errors that are mended one after the other."""
@@ -56,15 +55,15 @@ class Tried:
     @property
     def does(self) -> bool:
         """Whether nothing is left to mend: of a program that failed, what it does beside its error is not touched."""
-        return self.is_clean or (self.start.failed and not self.outcome.failed and not self.outcome.stopping)
+        after = self.outcome
+        mended = after.is_clean or (self.start.failed and not after.failed and not after.stopping)
+        return mended and not after.trains_nothing
 
     @property
-    def stopped(self) -> int:
-        """How many parameters get no gradient anymore that had one before the error, or that the change detaches."""
-        lost = self.start.got & self.outcome.idle
-        if not lost and self.start.failed and self.outcome.stopping and any(map(_detaches, self.edits)):
-            lost = self.outcome.idle
-        return 0 if self.outcome.failed else len(lost)
+    def stopped(self) -> list[str]:
+        """The parameters, by name, that are not trained anymore and were before the error."""
+        after = self.outcome
+        return [] if after.failed else [name for held, name in after.still.items() if held in self.start.moved]
 
     @property
     def chain(self) -> list[Tried]:
@@ -79,6 +78,8 @@ class Tried:
             return False
         after, failed = self.outcome, self.before.outcome.failed
         if any(each.is_like(self.of) for each in after.faults) or (after.failed and not failed) or self.stopped:
+            return False
+        if self.depth > 1 and after.is_constant and not self.before.outcome.is_constant:
             return False
         return (
             after.failure is not None if after.failed else failed or len(after.silent) < len(self.before.outcome.silent)
@@ -108,31 +109,37 @@ class Search:
     def from_(self, start: Outcome) -> Tried | None:
         """Return the best program that was found; None if no change has helped."""
         self._go_on(Tried({}, start))
-        self.ways = [*map(self._smaller, sorted(self.ways, key=lambda way: len(way.outcome.silent)))]
+        self.ways = [*map(self._smaller, sorted(self.ways, key=_rank))]
         return self.ways[0] if self.ways else self._best
 
     def _go_on(self, at: Tried) -> bool:
-        """Whether a program was found that runs without a fault."""
-        mended: Fault | None = None
-        for fault, alternative in _asked(at):
-            if mended is not None and (fault is not mended or len(self.ways) == _WAYS):
+        """Whether a program was found that runs without a fault: all that a fix offers is tried by itself first."""
+        for fault in _asked(at):
+            helped = [*self._alternatives(at, fault)]
+            if any(tried.does for tried in helped):
                 return True
-            texts = self._with(alternative, at.texts)
+            for tried in sorted(helped, key=_rank):
+                if tried.depth < _DEEPEST and self._go_on(tried):
+                    return True
+        return False
+
+    def _alternatives(self, at: Tried, fault: Fault) -> Iterator[Tried]:
+        """Try what a fix offers, and yield what has helped."""
+        for alternative in fault.edits:
+            texts = self._with(alternative, at.texts) if not _is_others(alternative) else None
             if texts is None or (key := tuple(sorted(texts.items()))) in self._seen:
                 continue
-            if self.runs == self.most:
-                break
+            if self.runs == self.most or len(self.ways) == _WAYS:
+                return
             self._seen.add(key)
             tried = self._run(Tried(texts, at.outcome, fault, alternative, at))
             if not tried.helped:
                 continue
-            self._best = tried if self._best is None else min(self._best, tried, key=_rank)
+            if not tried.outcome.trains_nothing:
+                self._best = tried if self._best is None else min(self._best, tried, key=_rank)
             if tried.does:
                 self.ways.append(tried)
-                mended = fault
-            elif mended is None and tried.depth < _DEEPEST and self._go_on(tried):
-                return True
-        return mended is not None
+            yield tried
 
     def _run(self, tried: Tried) -> Tried:
         self.runs += 1
@@ -149,7 +156,7 @@ class Search:
                 continue
             less = self._run(replace(way, texts=texts, without=(*way.without, each)))
             fine = less.does and not less.stopped and len(less.outcome.silent) <= len(way.outcome.silent)
-            if fine and (less.outcome.trained or 0) >= (way.outcome.trained or 0):
+            if fine and len(less.outcome.moved) >= len(way.outcome.moved):
                 way = less
         return way
 
@@ -196,19 +203,13 @@ def _with_pieces(text: str, pieces: set[_Piece]) -> str:
     return "".join(lines)
 
 
-def _rank(tried: Tried) -> tuple[bool, int, int]:
-    return tried.outcome.failed, len(tried.outcome.silent), -tried.depth
+def _rank(tried: Tried) -> tuple[bool, int, int, int]:
+    after = tried.outcome
+    return after.failed, len(after.still), len(after.silent), -tried.depth
 
 
-_CUT = re.compile(r"\.detach\(\)|\bno_grad\(\)|\.data\b|\.item\(\)")
-
-
-def _detaches(edit: Edit) -> bool:
-    return _CUT.search(edit.code) is not None
-
-
-def _asked(at: Tried) -> Iterator[tuple[Fault, Alternative]]:
-    """Each change that can be tried: for the error that ended the run; else for what was found, the gravest first.
+def _asked(at: Tried) -> Sequence[Fault]:
+    """What is to be mended: the error that ended the run; else what was found, the gravest first.
 
     Of a program that failed, what is found once its error is gone is mended only if it keeps gradients from parameters.
     """
@@ -216,7 +217,7 @@ def _asked(at: Tried) -> Iterator[tuple[Fault, Alternative]]:
     faults: Sequence[Fault] = outcome.stopping if at.start.failed else outcome.silent
     if outcome.failed:
         faults = [outcome.failure] if outcome.failure is not None else []
-    return ((fault, alternative) for fault in faults for alternative in fault.edits if not _is_others(alternative))
+    return faults
 
 
 def _is_others(alternative: Alternative) -> bool:

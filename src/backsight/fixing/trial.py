@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,10 @@ Held = tuple[int, int]
 """A parameter, by the number of its optimizer and its own number in that."""
 
 
+_STOPPING = ("BS102", "BS115")
+_CONSTANT = ("BS114", "BS115", "BS121", "BS141", "BS151")
+
+
 @dataclass(frozen=True)
 class Outcome:
     """How a run ended.
@@ -52,9 +56,9 @@ class Outcome:
     status: its exit status; None where its time was over.
     faults: what backsight said of it, but of errors that the program caught.
     steps: how many optimizer steps there were, if that is known.
-    trained: how many parameters had a gradient in one, if that is known.
     unwatched: whether its error was explained without a watch, which had looked at the first steps alone.
-    got, idle: which parameters had a gradient in a step of their optimizer, and which trainable ones never had.
+    moved: which parameters the steps of their optimizer have moved by a gradient.
+    still: which trainable ones they have not, each with its name, if that is known.
     error: the last line of a traceback that it has printed; empty if that was shown.
     """
 
@@ -63,10 +67,9 @@ class Outcome:
     steps: int | None
     error: str
     seconds: float
-    trained: int | None = None
     unwatched: bool = False
-    got: frozenset[Held] = frozenset()
-    idle: frozenset[Held] = frozenset()
+    moved: frozenset[Held] = frozenset()
+    still: Mapping[Held, str] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -78,8 +81,19 @@ class Outcome:
 
     @property
     def stopping(self) -> tuple[Fault, ...]:
-        """What was found that keeps gradients from parameters of an optimizer, if some never had any."""
-        return tuple(each for each in self.silent if each.code == "BS102" and each.severity != "note" and self.idle)
+        """What was found that keeps gradients from parameters of an optimizer, if some did not move."""
+        return tuple(each for each in self.silent if each.code in _STOPPING and self.still)
+
+    @property
+    def trains_nothing(self) -> bool:
+        """Whether it ran, and an optimizer of it trains none of what it holds, as far as that is known."""
+        idle = bool(self.still) and not self.moved
+        return not self.failed and (idle or any(each.code == "BS115" for each in self.silent))
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether what was found says that a loss is constant, or that its gradient vanishes."""
+        return any(each.code in _CONSTANT for each in self.silent)
 
     @property
     def failure(self) -> Fault | None:
@@ -120,11 +134,10 @@ def run(
         faults, told = _read(said)
         error = errors[-1].strip() if errors else ""
         unwatched = told.get("unwatched", False)
-        held = {(number, k): had for number, k, had, _ in told.get("gradients", ())}
-        got = frozenset(each for each, had in held.items() if had)
-        return Outcome(
-            status, faults, told.get("steps"), error, took, told.get("trained"), unwatched, got, frozenset(held) - got
-        )
+        held = told.get("held", ())
+        moved = frozenset((number, k) for number, k, has, _ in held if has)
+        still = {(number, k): name for number, k, has, name in held if not has}
+        return Outcome(status, faults, told.get("steps"), error, took, unwatched, moved, still)
 
 
 def _shown(command: Sequence[str], environment: Mapping[str, str]) -> tuple[int, str]:

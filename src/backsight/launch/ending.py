@@ -208,7 +208,7 @@ def _told_hidden(title: str, hidden: Told, since: int | None, finite: bool) -> F
 def _told(
     title: str, singular: Sequence[Singular], hidden: Sequence[Told], audited: bool, since: int | None
 ) -> Finding:
-    again = "To be sure, run it again" if len(singular) == 1 and not hidden else "Run it again"
+    again = "If there is still a NaN, run it again" if len(singular) == 1 and not hidden else "Run it again"
     hides = "hides what is not finite from the loss, but not from backward."
     return Finding(
         "BS108",
@@ -216,7 +216,7 @@ def _told(
         title,
         (
             *((f"The weights have been NaN since step {numbered(since)}.",) if since else ()),
-            *(("The audits of the first steps found no NaN in their losses.",) if audited else ()),
+            *(("The losses of the first steps, which were looked at closely, had no NaN in them.",) if audited else ()),
             *(shown(each.place, may_be_infinite(each)) for each in singular),
             *(shown(each.line.place, hides) for each in hidden),
         ),

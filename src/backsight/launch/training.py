@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from backsight.launch.forked import Explained
     from backsight.launch.leaks import LeakWatch
     from backsight.launch.recording import RecordingObserver
+    from backsight.launch.trained import Trained
     from backsight.tracing import Level
 
 
@@ -75,7 +76,8 @@ class TrainingObserver:
         """What was told of the errors that ended threads: one of them may end the program as well."""
 
         self.is_trial = False
-        """Whether `backsight fix` runs it, and compares what its optimizers get."""
+        """Whether `backsight fix` runs it, and compares what its optimizers train."""
+        self._trained: Trained | None = None
         self._begun = self._failed = False
         self._explained = 0
 
@@ -94,6 +96,14 @@ class TrainingObserver:
             self._leaks = _started(self._leak_watch, "not looking for leaks")
         if self.nonfinite and self._steps is not None:
             self._births = _started(self._birth_watch, "not looking for NaN")
+
+        if self.is_trial:
+            self._trained = _started(self._what_is_trained, "not looking at what is trained")
+
+    def _what_is_trained(self) -> Trained:
+        from backsight.launch.trained import Trained
+
+        return Trained()
 
     def _first_steps(self) -> FirstSteps:
         from backsight.launch.first_steps import FirstSteps
@@ -203,9 +213,8 @@ class TrainingObserver:
             if self.is_trial and self._steps is not None:
                 from backsight.launch.lines import as_lines
 
-                steps = self._steps.watch.steps
-                held = {"steps": steps.count, "trained": steps.trained, "gradients": steps.gradients()}
-                as_lines.keep(as_lines.line("message", text="", **held))
+                held = self._trained.told() if self._trained is not None else []
+                as_lines.keep(as_lines.line("message", text="", steps=self._steps.steps, held=held))
         finally:
             if self._begun and not self.quiet and rank() == 0:
                 self._tell_of_pytorch()
@@ -221,6 +230,8 @@ class TrainingObserver:
             self._births.finish()
         if self._steps is not None:
             self._steps.stop()
+        if self._trained is not None:
+            self._trained.stop()
 
     def _tell_of_pytorch(self) -> None:
         """Say, after all else, what this PyTorch lacks, and that it is newer than any tested: it may be why.

@@ -343,7 +343,7 @@ def _of_classes(suspect: CutOff, function: str) -> tuple[str, tuple[int, ...]]:
     soft = probabilities(body, text, axis, line)
     for each in (each for each in statements(body.node) if each.lineno > line and axis):
         for node in expressions(each):
-            new = _spread(body, node, target, axis)
+            new = _spread(suspect.section, node, target, axis)
             if new:
                 drop = (
                     removed(body.place(made))
@@ -360,12 +360,15 @@ def _of_classes(suspect: CutOff, function: str) -> tuple[str, tuple[int, ...]]:
     return "", ()
 
 
-def _spread(body: Body, node: ast.expr, name: str, axis: str) -> str:
+def _spread(section: Section, node: ast.expr, name: str, axis: str) -> str:
     """What stands for `F.one_hot(name, n)` or `name == c` where `name` holds probabilities along a dimension."""
     match node:
         case ast.Call(args=[first, *_]) if callee(node)[1] == "one_hot" and dotted(first) == name:
             return name if axis == "-1" else f"{name}.movedim({axis}, -1)"
         case ast.Compare(left=left, ops=[ast.Eq()], comparators=[other]) if dotted(left) == name:
+            body, value = section.body, section.value(dotted(other) or "")
+            if is_tensor(value) and value.dim():  # the labels of all rows, as for an accuracy
+                return ""
             return f"{name}[:, {body.text(other)}]" if axis == "1" else f"{name}.select({axis}, {body.text(other)})"
     return ""
 

@@ -13,7 +13,7 @@ import torch
 from backsight.naming.plain import namespace
 from backsight.source import Body, Cut, Place, cuts, function_at
 from backsight.source.bindings import assigned
-from backsight.source.body import callee, statements
+from backsight.source.body import callee, calls_in, statements
 from backsight.source.definitions import FILLING
 from backsight.source.edits import on_line
 from backsight.story.failure import function_of
@@ -108,6 +108,18 @@ def _hook(value: Any, kind: str, replaces: str, module: str) -> Hook | None:
     returns = [each for each in every if isinstance(each, ast.Return) and not _is_nothing(each.value)]
     found = [Hook(body, each, kind, replaces, [module]) for each in returns if body is not None]
     return next((each for each in found if each.cut), next(iter(found), None))
+
+
+def asking_hook(module: torch.nn.Module) -> Place | None:
+    """Return the statement of a forward hook of a module that asks for a gradient of what it returns."""
+    held = (namespace(module) or {}).get("_forward_hooks")
+    for value in held.values() if isinstance(held, dict) else ():
+        code = getattr(function_of(value), "__code__", None)
+        body = function_at(code) if code is not None else None
+        for each in statements(body):
+            if body is not None and any(callee(call)[1] == "requires_grad_" for call in calls_in(each)):
+                return body.place(each)
+    return None
 
 
 def _is_nothing(value: ast.expr | None) -> bool:

@@ -77,10 +77,10 @@ def _made(failure: Failure, held: Mapping[str, object], kind: str, path: str) ->
 
 
 def said_of(made: Sequence[Made]) -> str:
-    """Say where modules are made: ": train.py:9, nn.ReLU(inplace=True)"; empty where it is not known."""
+    """Say where modules are made, and how: ": at train.py:9, write `nn.ReLU()`"; empty where it is not known."""
     places = [each.place for each in made]
     if len(places) == 1:
-        return f": {places[0]}, {places[0].text}"
+        return f": at {places[0]}, write `{_alone(made[0].body, made[0].call)}`"
     return f": {listed([*map(str, dict.fromkeys(places))])}" if places else ""
 
 

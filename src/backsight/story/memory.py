@@ -37,6 +37,11 @@ def shape_of(value: object) -> tuple[int, ...] | None:
     return None if shape is None else tuple(shape)
 
 
+def may_have_gradient(tensor: torch.Tensor) -> bool:
+    """Whether a tensor holds what can have a gradient, and not integers or booleans."""
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
 def needs_gradient(value: object) -> bool:
     """Whether `value` is a tensor that requires grad."""
     return bool(_read("requires_grad", value))

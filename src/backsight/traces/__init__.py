@@ -1,6 +1,6 @@
 """Traces: every operation of some steps of a training, forward and backward, and where two trainings diverge.
 
-Offered to other rooms: `agreement`, `terminal`, `tracer`.
+Offered to other rooms: `agreement`, `fingerprints`, `terminal`, `tracer`.
 """
 
 from backsight.traces.diff import diff

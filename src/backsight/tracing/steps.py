@@ -54,8 +54,6 @@ class StepLog:
         self.trained = 0
         """How many parameters had a gradient in a step of their optimizer."""
         self._trained: Living[set[int]] = Living()  # by the id of the groups, the ids of these parameters
-        self._held: dict[tuple[int, int], tuple[bool, tuple[int, ...]]] = {}
-        self._numbers: Living[int] = Living()
         self._users: dict[int, set[int]] = {}  # by the id of a parameter, the keys of `_consumed` in which it occurs
 
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
@@ -72,8 +70,6 @@ class StepLog:
                 for p in parameters(optimizer)
                 if (grad := p.grad) is not None
             }
-        if before.keys() != gradients.keys() or self._numbers.at(key) is None:
-            self._hold(key, optimizer)
         if before.keys() != gradients.keys():
             self._unused(key, self._consumed.drop(key) or {})
             known = self._trained.at(key) or set()
@@ -82,23 +78,6 @@ class StepLog:
             for p in gradients:
                 self._users.setdefault(p, set()).add(key)
         self._consumed.put(key, optimizer, gradients)
-
-    def _hold(self, key: int, optimizer: torch.optim.Optimizer) -> None:
-        """Note which parameters of an optimizer have had a gradient in a step of it."""
-        number = self._numbers.at(key)
-        if number is None:
-            number = len({each for each, _ in self._held})
-            self._numbers.put(key, optimizer, number)
-        if number < _FOLLOWED:
-            for k, p in enumerate(parameters(optimizer)):
-                had = self._held.get((number, k), (False, ()))[0]
-                if p.requires_grad or had:
-                    self._held[number, k] = had or p.grad is not None, tuple(p.shape)
-
-    def gradients(self) -> list[tuple[int, int, bool, tuple[int, ...]]]:
-        """Return, of the first optimizers by their first steps, which trainable parameter has had a gradient
-        in a step of it: the number of the optimizer, that of the parameter, whether, and its shape."""
-        return [(number, k, had, shape) for (number, k), (had, shape) in self._held.items()]
 
     def has_trained(self, optimizer: torch.optim.Optimizer, parameter: torch.Tensor) -> bool:
         """Whether a parameter has had a gradient in a step of an optimizer."""
@@ -152,9 +131,6 @@ class StepLog:
 
 
 _BACKWARD_AND_CLIPPING = 2
-
-_FOLLOWED = 8
-"""Optimizers of which it is noted which parameters had a gradient."""
 
 _PAST = 4096
 """Steps whose numbers are kept: 36 kB."""

@@ -1,7 +1,7 @@
 # code: BS202
 # variable: y | net.act
 # cause: return y * self.act(y)
-# fix: nn.ReLU(True)
+# fix: nn.ReLU()
 import torch
 from torch import nn
 

@@ -1,5 +1,5 @@
 # code: BS200
-# variable: layers[0].weight = vectors["tokens"] raised
+# variable: layers[0].weight
 # cause: layers[0].weight = vectors["tokens"]
 # fix: with torch.no_grad(): layers[1].weight.copy_(vectors["places"])
 import torch

@@ -1,7 +1,7 @@
 # code: BS200
 # variable: model.read.weight
 # cause: setattr(there, "weight", here.weight)
-# fix: make that embedding without sparse=True
+# fix: without sparse=True
 import torch
 from torch import nn
 

@@ -1,7 +1,7 @@
 # code: BS200
 # variable: tagger.words.weight
 # cause: return F.linear(self.mix(self.words(x)), self.words.weight)
-# fix: make that embedding without sparse=True
+# fix: without sparse=True
 import torch
 import torch.nn.functional as F
 from torch import nn

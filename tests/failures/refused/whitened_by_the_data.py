@@ -1,5 +1,5 @@
 # code: BS200
-# variable: getattr(model, names[k]).weight = basis.T raised
+# variable: getattr(model, names[k]).weight
 # cause: getattr(model, names[k]).weight = basis.T
 # fix: with torch.no_grad(): getattr(model, names[k]).weight.copy_(basis.T)
 import torch

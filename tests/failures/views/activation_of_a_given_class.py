@@ -1,7 +1,7 @@
 # code: BS209
 # variable: net.blocks.0.act
 # cause: return self.act(self.norm(x))
-# fix: without inplace=True: tests/failures/views/activation_of_a_given_class.py:13, act(inplace=True)
+# fix: write `act()`
 import torch
 from torch import nn
 

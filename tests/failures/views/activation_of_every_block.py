@@ -1,7 +1,7 @@
 # code: BS209
 # variable: net.stages.1.relu
 # cause: return self.relu(self.norm(self.mix(x)))
-# fix: nn.ELU(inplace=True)
+# fix: nn.ELU()
 import torch
 from torch import nn
 

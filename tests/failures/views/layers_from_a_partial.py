@@ -1,7 +1,7 @@
 # code: BS209
 # variable: model.trunk.2
 # cause: return self.head(self.trunk(x).flatten(1))
-# fix: partial(nn.Hardtanh, -2.0, 2.0, inplace=True)
+# fix: partial(nn.Hardtanh, -2.0, 2.0)
 import functools
 
 import torch

@@ -74,6 +74,7 @@ class _Square(NamedTuple):
     is_complex: whether what is squared is known to be complex.
     later: later statements that are complex for other reasons, each with its line and without that.
     beside: what the square is computed with on the way that is complex, too, and the statement that made it.
+    averaged: the mean or sum of differences that is squared, in which they cancel; its magnitude, squared.
     """
 
     place: Place
@@ -83,6 +84,7 @@ class _Square(NamedTuple):
     is_complex: bool
     later: tuple[str, ...] = ()
     beside: tuple[tuple[str, Place | None], ...] = ()
+    averaged: str = ""
 
     def others(self) -> Iterator[Evidence]:
         """The statements that make what else is complex."""
@@ -120,6 +122,11 @@ def _fix(name: str, square: _Square | None) -> str:
         )
     if square.by_conjugate:
         return f"On line {line}, {how}: the squared magnitude is the same number, as a real one."
+    if square.averaged and square.mended:
+        return (
+            f"On line {line}, {how}: the squared magnitudes are real. {square.averaged} is real, too, but the "
+            "differences cancel in it before they are squared."
+        )
     return (
         f"On line {line}, {how}: the squared magnitude is real. {name}.real and {name}.abs() would silence the error, "
         "but minimize something else."
@@ -197,7 +204,8 @@ def _squares(section: Section, squaring: Sequence[Node]) -> Iterator[_Square]:
         names = dict.fromkeys(section.body.text(each) for each, _ in others)
         beside = tuple((each, only(assignments(section.body, each, before=line))) for each in names)
         place = section.body.place(statement)
-        yield _Square(place, text, mended, _is_by_conjugate(whole), is_complex, later, beside)
+        averaged = f"{simple(text)}.abs() ** 2" if _of_differences(section, base) else ""
+        yield _Square(place, text, mended, _is_by_conjugate(whole), is_complex, later, beside, averaged)
 
 
 def _later(section: Section, square: ast.stmt) -> tuple[tuple[str, ...], list[tuple[ast.expr, bool]]]:
@@ -374,5 +382,20 @@ def _is_by_conjugate(node: ast.expr) -> bool:
 
 def _magnitude(section: Section, whole: ast.expr, base: ast.expr) -> str:
     """The square of the magnitude, as the expression that it replaces binds: `e.abs() ** 2`, or a call."""
+    if inside := _of_differences(section, base):
+        return inside
     magnitude = f"{simple(section.body.text(base))}.abs()"
     return f"{magnitude} ** 2" if isinstance(whole, ast.BinOp) else f"{magnitude}.square()"
+
+
+def _of_differences(section: Section, node: ast.expr) -> str:
+    """The mean or sum of the squared magnitudes of differences, for a mean or sum of the differences themselves."""
+    if not isinstance(node, ast.Call) or callee(node)[1] not in ("mean", "sum") or not (taken := given_to(node)):
+        return ""
+    of, *rest = taken
+    made = values_of(section.body, name, node.lineno) if (name := dotted(of)) is not None else [of]
+    if not made or not all(isinstance(each, ast.BinOp) and isinstance(each.op, ast.Sub) for each in made):
+        return ""
+    named = [each for each in node.keywords if each.arg != "dtype"]
+    given = ", ".join([*map(section.body.text, rest), *map(ast.unparse, named)])
+    return f"{simple(section.body.text(of))}.abs().pow(2).{callee(node)[1]}({given})"

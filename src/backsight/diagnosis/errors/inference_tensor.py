@@ -24,7 +24,7 @@ from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
-from backsight.story.memory import is_module, is_tensor
+from backsight.story.memory import is_module, is_tensor, may_have_gradient
 from backsight.story.modes import Block, disabled_at, headed, inference_block, inference_seen, without_inference
 from backsight.story.sections import Section, called_by, followed, function_called, run_by, section_of
 from backsight.story.stores import apart, stores
@@ -157,6 +157,11 @@ def _fix(failure: Failure, said: dict[str, str | None], name: str, tensor: objec
     plain = f"{sentence(instead)}: autograd can use its tensors as constants.{copy}"
     if block is None or not _computes_with_trained(failure, block) or _is_kept(failure, name, block):
         return plain
+    if is_tensor(tensor) and not may_have_gradient(tensor):
+        return (
+            f"{sentence(instead)}: autograd can use its tensors as constants. {name or 'It'} holds integers, through "
+            "which no gradient goes in any case."
+        )
     lifted = f"remove line {block.place.line}"
     if block.place.text.startswith("@"):
         lifted += str(remove(block.place))

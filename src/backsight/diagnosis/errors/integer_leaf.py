@@ -17,14 +17,28 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, parsed
-from backsight.source.bindings import target_names
+from backsight.source.bindings import bound, target_names
 from backsight.source.body import callee, calls_in, dotted, expressions, given_to, is_compound, keyword, statements
-from backsight.source.edits import OR, Edit, on_line, put, sentence, write
+from backsight.source.edits import (
+    OR,
+    Edit,
+    alternatives,
+    on_line,
+    put,
+    remove,
+    sentence,
+    without_marks,
+    write,
+)
 from backsight.source.imports import library
 from backsight.source.rewriting import rewritten, simple, without_request
+from backsight.story.cut_fixes import mended
+from backsight.story.cuts import CutOff, cuts, why
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
-from backsight.story.memory import is_module, is_tensor
+from backsight.story.memory import is_module, is_tensor, may_have_gradient
+from backsight.story.sections import section_of
+from backsight.story.trained import trained
 from backsight.tape import modules_in
 from backsight.tape.rows import dtype_name
 from backsight.text import lines_at
@@ -47,8 +61,13 @@ def integer_leaf(failure: Failure, match: re.Match[str]) -> Finding:
         name = Held(failure, level, text, tensor).name if text else names_of(failure, [tensor])[0]
         name = name or _given_to_parameter(level)
         what, fix = f"{name or 'A tensor'} holds integers ({dtype_name(tensor.dtype)})", _fix(level, text, name)
-    lines: list[Fact] = [shown(level.place, does), *_numbers(level)]
-    return explanation(f"{what}{only_floating}", lines, fix, source=failure.source)
+    cut = _cut_off(failure, level, text) if tensor is not None and name == text else None
+    if cut is not None:
+        fix = _fix_of_cut(level, text, cut)
+    lines: list[Fact] = [shown(cut.cut.place, f"{why(cut.cut)}.")] if cut is not None else []
+    lines += [shown(level.place, does), *_numbers(level)]
+    source = cut.cut.place if cut is not None else failure.source
+    return explanation(f"{what}{only_floating}", lines, fix, source=source)
 
 
 def _given_to_parameter(level: Level) -> str:
@@ -102,7 +121,7 @@ def _of_floating_point(level: Level) -> str:
 
 
 def _is_of_integers(value: object) -> TypeGuard[torch.Tensor]:
-    return is_tensor(value) and not (value.is_floating_point() or value.is_complex())
+    return is_tensor(value) and not may_have_gradient(value)
 
 
 def _making(level: Level) -> ast.Call | None:
@@ -152,6 +171,41 @@ def _fix(level: Level, text: str, name: str) -> str:
         f"Convert it to floating point first: {new}{first}. If it holds indices, as of words, "
         "differentiate what an embedding looks up with them: call retain_grad() on that."
     )
+
+
+def _cut_off(failure: Failure, level: Level, text: str) -> CutOff | None:
+    """What took the integers from something with a graph, as `argmax`, where a loss is computed from them below."""
+    body = level.body
+    if body is None or not text.isidentifier():
+        return None
+    backward = (call for each in statements(body.node) if each.lineno > level.line for call in calls_in(each))
+    losses = [(loss, each.lineno) for each in backward if (loss := _differentiated(each)) is not None]
+    start = section_of(level, tuple(losses[:1]) or ((text, level.line),))
+    found = cuts(failure, trained(failure), starts=[start]) if start is not None else []
+    return next((each for each in found if each.verdict and each.cut.kind in _WHOLE and text in _bound(each)), None)
+
+
+_WHOLE = ("index", "integer")
+
+
+def _differentiated(call: ast.Call) -> str | None:
+    receiver, method = callee(call)
+    return dotted(receiver) if method == "backward" else None
+
+
+def _bound(cut: CutOff) -> set[str]:
+    return {*bound(cut.statement)} if cut.statement is not None else set()
+
+
+def _fix_of_cut(level: Level, text: str, cut: CutOff) -> str:
+    """How the loss is computed from what the integers were taken from, without asking for their gradient."""
+    body, statement, mend = level.body, level.statement, mended(cut)
+    asked = f"remove line {level.line}{remove(level.place)}"
+    if body is not None and statement is not None and bound(statement) & {text}:
+        asked = on_line(level.place, without_request(body, statement)) or f"do not ask for it on line {level.line}"
+    instead = f"{mend.edit}{mend.why}".rstrip(".")
+    fix = f"{instead}. {sentence(asked)}: no gradient goes through {text}, of whatever dtype."
+    return fix if alternatives(mend.edit) and alternatives(asked) else without_marks(fix)
 
 
 def _floating(given: ast.expr | None, text: str) -> str:

@@ -21,7 +21,7 @@ from backsight.source import Place, assignments, read_at
 from backsight.source.bindings import bound, names_read, parameters_of, target_names, uses
 from backsight.source.body import LOOPS, Loop, callee, calls_in, dotted, expressions, is_shared, keyword, statements
 from backsight.source.changes import changed_memory, changed_names
-from backsight.source.edits import OR, lines_of, on_line, put, without_marks, wrap, write
+from backsight.source.edits import OR, lines_of, on_line, on_line_with, put, without_marks, wrap, write
 from backsight.source.imports import is_gradient_call, library
 from backsight.source.out_of_place import out_of_place
 from backsight.source.rewriting import rewritten, without_request
@@ -29,6 +29,7 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.fixes import too
 from backsight.story.holders import results_in, structure
+from backsight.story.hooks import asking_hook
 from backsight.story.made_in_place import made_in_place, not_in_place, said_of
 from backsight.story.memory import base_of, is_leaf, is_module, is_tensor, needs_gradient
 from backsight.story.modes import disabled_at
@@ -332,6 +333,8 @@ def _computation(found: Written, others: Sequence[Place]) -> Case:
     if model := _model_of(found) if rebuilt else "":
         does = f"modifies {name} in place, as part of the computation."
         return Case(does, reason, _called_with(found, model, rebuilt))
+    if (given := _given_by_module(found)) is not None:
+        return given
     new, reading = f"new_{found.name.rpartition('.')[2]}", _statements_reading(found, at.line)
     view = f", a view of {label}," if base_of(found.tensor) is not None and name != label else ""
     covered = {each.lineno for each in reading if changed_names(each) <= {found.name}}
@@ -359,9 +362,33 @@ def _computation(found: Written, others: Sequence[Place]) -> Case:
                 f"{at.line}{write(at, value)}, and use {new}{used}."
             )
         else:
-            fix = f"Create a new tensor: {on_line(at, value)}{f', and use {new}{used}' if used else ''}."
+            fix = f"Create a new tensor: {on_line(at, value)}, and use {new}{used or ' from there on'}."
+            fix = fix if used else without_marks(fix)  # nothing reads it so far
     does = f"modifies {name}{view} in place, as part of the computation."
     return Case(does, reason, f"{fix}{stays}", changes_all=False, covered=covered)
+
+
+def _given_by_module(found: Written) -> Case | None:
+    """A view of what a module has returned, or that itself: a copy of the whole, where it is given, is no leaf."""
+    name, body, whole = found.label if base_of(found.tensor) is not None else found.name, found.level.body, _leaf(found)
+    places = assignments(body, name, before=found.level.line) if name.isidentifier() else ()
+    made, statement = read_at(places[-1] if places else None)
+    call = statement.value if isinstance(statement, ast.Assign) else None
+    module = value_of(found.level, call.func) if isinstance(call, ast.Call) else None
+    if made is None or not isinstance(call, ast.Call) or not is_module(module) or found.level.value(name) is not whole:
+        return None
+    hook = asking_hook(module)
+    view = f", a view of {name}," if name != found.here else ""
+    at = f" on line {hook.line}" if hook is not None and hook.file == made.file else f" ({hook})"
+    asks = f" A hook of {made.text(call.func)} makes it one: `{hook.text}`{at}." if hook is not None else ""
+    copied = on_line_with(made, statement, {call: f"{made.text(call)}.clone()"})
+    return Case(
+        f"modifies {found.here}{view} in place, as part of the computation.",
+        f"{made.text(call.func)} returns {name} as a leaf.{asks}",
+        f"Modify a copy: {copied or f'clone {name} on line {places[-1].line}'}. Then {name} is no leaf, and this "
+        "statement changes what is read afterwards.",
+        of_all=True,
+    )
 
 
 def _summed(found: Written, loop: Loop, away: str) -> str:

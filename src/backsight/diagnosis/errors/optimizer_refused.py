@@ -25,11 +25,22 @@ from backsight.diagnosis.wording import described, if_known, listed, shown, sure
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name
 from backsight.snapshot import groups
-from backsight.source import Body, Place, calls_of, statements_of
+from backsight.source import Body, Place, calls_of, only, statements_of
 from backsight.source.bindings import assigned, target_names
-from backsight.source.body import callee, calls_in, dotted, expressions, functions, is_constant, is_text, statements
+from backsight.source.body import (
+    callee,
+    calls_in,
+    dotted,
+    expressions,
+    functions,
+    is_constant,
+    is_text,
+    keyword,
+    statements,
+)
 from backsight.source.edits import OR, Edit, change, on_line, write
 from backsight.source.imports import meaning
+from backsight.source.out_of_place import arguments
 from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.story.files import user_files
 from backsight.story.holders import found_around
@@ -382,10 +393,29 @@ def _used_otherwise(case: _Case, dense: list[torch.Tensor], table: torch.Tensor,
             *(shown(each, says, sure_if(len(uses) == 1)) for each in uses[:_MOST]),
             "A sparse and a dense gradient of one parameter add up to a dense one.",
         ],
-        f"Leave {whole} to torch.optim.Adam{rest}; make that embedding without "
-        "sparse=True. To keep its gradient sparse, nothing but the embedding may use the weight.",
+        f"Leave {whole} to torch.optim.Adam{rest}; make {_dense_again(case, paths)}. "
+        "To keep its gradient sparse, nothing but the embedding may use the weight.",
         uses[0] if len(uses) == 1 else None,
     )
+
+
+def _dense_again(case: _Case, paths: Sequence[str]) -> str:
+    """What to say of the embedding that is to have a dense gradient, with the statement that makes it."""
+    attributes = {each.split(".")[-2] for each in paths}
+    made = only(
+        (body, each, call, dotted(target) or "")
+        for body, each in statements_of(*user_files(case.found.failure))
+        for target, _ in assigned(each)
+        if (dotted(target) or "").rpartition(".")[2] in attributes
+        for call in calls_in(each)
+        if keyword(call, "sparse") is not None
+    )
+    if made is None:
+        return "that embedding without sparse=True"
+    body, statement, call, name = made
+    left = ", ".join(arguments(body, call, "sparse"))
+    new = rewritten(body, statement, {call: f"{body.text(call.func)}({left})"})  # no edit: it is not all to be done
+    return f"{name} without sparse=True{f': on line {statement.lineno}, write `{new}`' if new else ''}"
 
 
 def _paths_of(case: _Case, tensor: torch.Tensor) -> list[str]:

@@ -71,6 +71,9 @@ def softmax_dim(scene: Scene) -> Iterator[Finding]:
         if len(shape) > 2 and (taken := _taken_by_queries(above, node)) is not None:
             yield _of_queries(scene, node, taken)
             continue
+        if (mixed := _mixed_over(scene, above, node)) is not None:
+            yield _of_components(scene, node, *mixed)
+            continue
         if _is_of_one(node, shape):
             yield _finding(scene, node, "over a dimension of size 1: its result does not depend on it", None)
             continue
@@ -80,6 +83,78 @@ def softmax_dim(scene: Scene) -> Iterator[Finding]:
             yield _finding(scene, node, f"over the {rows} samples of the batch", None)
         elif use is not None and _is_over_rows(scene, node) and not _are_learnt(scene, above, node, rows):
             yield _finding(scene, node, f"over the {rows} samples of the batch", use)
+
+
+def _mixed_over(scene: Scene, users: dict[int, list[Node]], node: Node) -> tuple[Node, int, int] | None:
+    """Return what sums a mixture whose weights this is, over which dimension, and over which they add up to 1 instead.
+
+    The components have an entry for each weight, and no weights of their own: then it is not this that is mixed, as
+    the classes of a mixture of softmaxes are.
+    """
+    shape = node.shape or ()
+    joins = ("Add", "Sub") if node.op == "LogSoftmax" else ("Mul",)
+    for each in users.get(node.index, []):
+        others = [other for other in given(each) if other.index != node.index]
+        if each.op not in joins or [other.shape for other in others] != [shape] or _are_weights(others[0]):
+            continue
+        for reduced in users.get(each.index, []):
+            logged = node.op == "LogSoftmax" or _is_logged(users, reduced)
+            if reduced.op != ("Logsumexp" if node.op == "LogSoftmax" else "Sum") or not logged:
+                continue
+            over = [at for at in range(len(shape)) if shape[:at] + shape[at + 1 :] == reduced.shape]
+            ones = _normalized(scene, node, len(shape))
+            if len(over) == len(ones) == 1 and over != ones and 1 not in (shape[over[0]], shape[ones[0]]):
+                return reduced, over[0], ones[0]
+    return None
+
+
+def _normalized(scene: Scene, node: Node, dims: int) -> list[int]:
+    """Return the dimensions over which a softmax adds up to 1; else the one that the text says."""
+    result = kept(node, "result")
+    if result is None:
+        line = scene.line_of(node)
+        written = _written(line.segment or line.text) if line is not None else None
+        return [written % dims] if isinstance(written, int) and -dims <= written < dims else []
+    with torch.no_grad():
+        shares = (result.exp() if node.op == "LogSoftmax" else result).detach().double()
+        return [at for at in range(dims) if _are_ones(shares.sum(at))]
+
+
+def _is_logged(users: dict[int, list[Node]], node: Node) -> bool:
+    """Whether the logarithm of a result is taken, or of what keeps it above 0."""
+    above = users.get(node.index, [])
+    kept_above = [each for each in above if each.op in ("Add", "Clamp", "ClampMin") and len(given(each)) == 1]
+    return any(
+        each.op == "Log" for each in (*above, *(user for one in kept_above for user in users.get(one.index, [])))
+    )
+
+
+def _are_weights(node: Node) -> bool:
+    """Whether a result has that of a softmax in it, entry by entry or along new dimensions."""
+    ends = [node]
+    for each in ends:  # grows as we go
+        if each.op in ("Softmax", "LogSoftmax"):
+            return True
+        if each.op in _ALONG | {"Add", "Sub"} and len(ends) < _DEEPEST:
+            ends += given(each)
+    return False
+
+
+def _of_components(scene: Scene, node: Node, reduced: Node, over: int, ones: int) -> Finding:
+    line, used = scene.line_of(node), scene.line_of(reduced)
+    called = "log_softmax" if node.op == "LogSoftmax" else "softmax"
+    dim = over - len(node.shape or ())
+    return warning(
+        "BS136",
+        f"{called} is taken over another dimension than the components of the mixture.",
+        (
+            if_known(line, f"computes weights of shape {shaped(node.shape)}, which add up to 1 over dimension {ones}."),
+            if_known(used, f"sums the components over dimension {over}, where they do not add up to 1."),
+        ),
+        f"Take it over the components: dim={dim}{_over(line, dim)}.",
+        line,
+        nodes=(node.index,),
+    )
 
 
 _TO_PRODUCT = _VIEWS | {"Expand", "Clone", "ToCopy", "NativeDropout"}

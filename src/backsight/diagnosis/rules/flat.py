@@ -103,8 +103,8 @@ def _fix(node: Node, op: str, given: str, line: Line | None) -> str:
     if body is not None and call is not None and inner is not None and dotted(inner) == given:
         soft, passes = (instead(body, statement, {call: new}) for new in (given, through))
     return (
-        f"Compute the loss from {given if given != 'x' else 'the value before it'}, and use {op} for metrics only"
-        f"{soft}. {OR}Or pass the gradient straight through: {through}{passes}."
+        f"Compute the loss from {given if given != 'x' else 'the value before it'}, and use {op} only where no "
+        f"gradient is needed{soft}. {OR}Or pass the gradient straight through: {through}{passes}."
     )
 
 

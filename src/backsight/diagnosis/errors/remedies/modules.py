@@ -164,7 +164,10 @@ def _of_plain_values(found: Refusal, match: Match) -> Remedy | None:
     if maybe:
         fix += f" The same goes for {lines_at(maybe, _MOST)}, if what is assigned there is no parameter either."
     told = any(name == first.value for name, _ in found.tensors)
-    return Remedy(fix, () if told else (f"{first.value} is a {described(value)} without a graph, and no parameter.",))
+    plain = () if told else (f"{first.value} is a {described(value)} without a graph, and no parameter.",)
+    target = _set(found.level.statement)[0]
+    title = f"{target} is a parameter, and a plain tensor cannot take its place: its values can be copied into it."
+    return Remedy(fix, plain, None, title if target and "…" not in target else "")
 
 
 @remedy(r"cannot assign '.*' (?:object )?as parameter '\w+'")

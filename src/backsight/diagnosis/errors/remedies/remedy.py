@@ -23,11 +23,13 @@ from backsight.tape import registered
 
 
 class Remedy(NamedTuple):
-    """What to do, what else was read for it, and the statement that is to be changed, if it is not the failing one."""
+    """What to do, what else was read for it, the statement that is to be changed, if it is not the failing one, and the
+    cause in words, where that says more than the message."""
 
     fix: str
     evidence: tuple[Fact, ...] = ()
     place: Place | None = None
+    title: str = ""
 
 
 Match: TypeAlias = "re.Match[str]"
