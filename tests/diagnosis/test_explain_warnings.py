@@ -134,7 +134,7 @@ class TestHeeding:
     def test_a_line_that_warns_again_and_again_is_looked_at_once(self, monkeypatch):
         looked_at = []
         monkeypatch.setattr(
-            "backsight.diagnosis.heeding.explained_warning", lambda warning, frame: looked_at.append(str(warning))
+            "backsight.diagnosis.explained.explained_warning", lambda warning, frame: looked_at.append(str(warning))
         )
         told(
             "import warnings\n"

@@ -17,10 +17,9 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, failing, if_known, shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
-from backsight.source import Place, backward_calls, read_at
+from backsight.source import Place, backward_calls, backward_roots, read_at
 from backsight.source.bindings import Use, arms_of, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, is_constant, keyword, statements
-from backsight.source.calls import backward_roots
 from backsight.source.edits import OR, on_line, on_line_with, put, sentence, write
 from backsight.story.failure import Failure
 from backsight.story.memory import is_module, needs_gradient, shape_of
