@@ -230,7 +230,7 @@ def _variable_as_gradient(found: Refusal, match: Match) -> Remedy | None:
     if given is None or not is_tensor(value) or (output.dim() and not needs_gradient(value)):
         return None
     text, name, has = body.text(given), body.text(receiver), needs_gradient(value)
-    why = f"The argument of backward() is the gradient of {name}, of its shape, and no variable to differentiate by"
+    why = f"backward() takes a gradient in the shape of {name}, and not what to differentiate by"
     then = f" {text}.grad then has the gradient with respect to {text}." if has and value.is_leaf else ""
     if output.dim():
         ones = f"torch.ones_like({name})"
@@ -244,7 +244,7 @@ def _variable_as_gradient(found: Refusal, match: Match) -> Remedy | None:
     weighed = _weighed(body, name, text, statement.lineno)
     how = f": {weighed}, and {line}" if weighed else f", multiply it by {text}, and take the mean of that"
     return Remedy(
-        f"{why}, and {name} is a scalar, which needs none. If {text} weighs the samples, make a loss for each of them"
+        f"{why}; {name} is a scalar, which needs none. If {text} weighs the samples, make a loss for each of them"
         f"{how}. {OR}If it does not, {line}."
     )
 
