@@ -32,6 +32,7 @@ from backsight.tape import Graph, Node
 from backsight.tracing import current
 
 _REAL = frozenset({"abs", "absolute", "angle", "real", "imag", "view_as_real"})
+_COUNTS = frozenset({"numel", "size", "dim", "ndimension", "nelement"})
 
 
 def complex_output(failure: Failure) -> Finding:
@@ -253,7 +254,7 @@ def _holds(section: Section, node: ast.expr) -> bool:
             return _holds(section, operand)
         case ast.BinOp(left=left, right=right):
             return _holds(section, left) or _holds(section, right)
-        case ast.Call() as call if callee(call)[1] not in _REAL and hasattr(torch.Tensor, callee(call)[1]):
+        case ast.Call() as call if callee(call)[1] not in _REAL | _COUNTS and hasattr(torch.Tensor, callee(call)[1]):
             return any(_holds(section, each) for each in given_to(call))
     value = section.value(dotted(node) or "")
     return isinstance(value, complex) or (is_tensor(value) and value.is_complex())

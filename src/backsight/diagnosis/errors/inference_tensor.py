@@ -170,7 +170,8 @@ def _fix(failure: Failure, said: dict[str, str | None], name: str, tensor: objec
     of = f" of {os.path.basename(block.place.file)}" if elsewhere else ""
     return (
         f"If the parameters that compute {name or 'it'} should be trained by this loss, {lifted}{of}. {OR}If it is a "
-        f"constant, {instead}: then nothing that computes it is trained by this loss."
+        f"constant, {instead}: this loss then trains what else it is computed from, and not what computed "
+        f"{name or 'it'}."
     )
 
 

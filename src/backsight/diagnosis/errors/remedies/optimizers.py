@@ -18,7 +18,7 @@ from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, assignments, calls_of, only, statement_at, statements_of
 from backsight.source.bindings import assigned
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword
-from backsight.source.edits import OR, Edit, on_line, put_at, write
+from backsight.source.edits import OR, Edit, on_line, put_at, sentence, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Level
 from backsight.story.files import user_files
@@ -140,6 +140,8 @@ def _resumed(found: Refusal, match: Match) -> Remedy | None:
     if (unsaved := _unsaved(found, name)) is not None:
         lines.append(shown(unsaved[0], f"keeps no state of {name}.", "read"))
         resumes = unsaved[1]
+        if "load_state_dict" in resumes:  # the program does resume
+            return Remedy(f"{sentence(resumes)}. {OR}To begin a training instead, {begins}.", tuple(lines), place)
     return Remedy(f"To begin a training, {begins}. {OR}To resume one, {resumes}.", tuple(lines), place)
 
 
@@ -172,6 +174,9 @@ def _unsaved(found: Refusal, name: str) -> tuple[Place, str] | None:
         return place, kept
     at, loaded = loading
     load = f'{name}.load_state_dict({loaded}["{attribute}"])'
+    level = found.level
+    made = assignments(level.body, name, before=level.line) if at.file == level.place.file else ()
+    at = max(at, *made[-1:], key=lambda place: place.line) if made else at  # the state goes into what is there then
     return place, (
         f"save the state of {name} as well: {on_line(place, new)}, and "
         f"{put_at(load, 'below', at)}, so that it is loaded before this scheduler is made"

@@ -18,12 +18,12 @@ from backsight.diagnosis.wording import shaped, shown, sure_if
 from backsight.findings.evidence import Fact
 from backsight.naming import search
 from backsight.naming.plain import namespace
-from backsight.source import Body, calls_of, statements_of
+from backsight.source import Body, assignments, calls_of, statement_at, statements_of
 from backsight.source.bindings import bound, targets
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.edits import OR, on_line, on_line_with, put, put_at, remove, sentence, unwrap, wrap, write
 from backsight.source.freezing import freezings
-from backsight.source.imports import is_gradient_call
+from backsight.source.imports import is_gradient_call, library
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.cuts import CutOff, around, unrecorded, unrecorded_in
 from backsight.story.evaluated import value_of
@@ -32,6 +32,8 @@ from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_o
 from backsight.story.sections import function_called, run_by
 from backsight.tape import parameters_in
 from backsight.text import as_code
+
+_LOSSES = ("_loss", "cross_entropy", "_entropy_with_logits", "kl_div")
 
 
 @remedy(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
@@ -64,6 +66,9 @@ def _of_frozen_parameter(found: Refusal, match: Match) -> Remedy | None:
         evidence,
         None,
     )
+
+
+_LOSSES = ("_loss", "cross_entropy", "_entropy_with_logits", "kl_div")
 
 
 @remedy(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
@@ -160,6 +165,9 @@ def _detached_view(found: Refusal, match: Match) -> Remedy | None:
     return Remedy(f"{name} is a view: {on_line(found.level.place, f'{name} = {name}.detach()')}.")
 
 
+_LOSSES = ("_loss", "cross_entropy", "_entropy_with_logits", "kl_div")
+
+
 @remedy(r"doesn't require gradient|retain_grad on Tensor that has requires_grad=False")
 def _of_frozen(found: Refusal, match: Match) -> Remedy | None:
     """A gradient is asked for of what a frozen model computes: its input, where the program has it."""
@@ -222,7 +230,7 @@ def _variable_as_gradient(found: Refusal, match: Match) -> Remedy | None:
     if given is None or not is_tensor(value) or (output.dim() and not needs_gradient(value)):
         return None
     text, name, has = body.text(given), body.text(receiver), needs_gradient(value)
-    why = f"The argument of backward() is the gradient of {name}, of its shape, and no variable to differentiate by"
+    why = f"backward() takes a gradient in the shape of {name}, and not what to differentiate by"
     then = f" {text}.grad then has the gradient with respect to {text}." if has and value.is_leaf else ""
     if output.dim():
         ones = f"torch.ones_like({name})"
@@ -231,7 +239,29 @@ def _variable_as_gradient(found: Refusal, match: Match) -> Remedy | None:
         return Remedy(f"{why}{summed}.{then}")
     rest = [f"{each.arg}={body.text(each.value)}" for each in call.keywords if each.arg != "gradient"]
     line = on_line_with(body, statement, {call: f"{body.text(call.func)}({', '.join(rest)})"})
-    return Remedy(f"{why}. {name} is a scalar, which needs none: {line}.{then}")
+    if has or value.numel() < 2:
+        return Remedy(f"{why}. {name} is a scalar, which needs none: {line}.{then}")
+    weighed = _weighed(body, name, text, statement.lineno)
+    how = f": {weighed}, and {line}" if weighed else f", multiply it by {text}, and take the mean of that"
+    return Remedy(
+        f"{why}; {name} is a scalar, which needs none. If {text} weighs the samples, make a loss for each of them"
+        f"{how}. {OR}If it does not, {line}."
+    )
+
+
+def _weighed(body: Body, loss: str, weights: str, line: int) -> str:
+    """How a loss that one call reduces is written as the mean, or the sum, of what the samples weigh."""
+    places = assignments(body, loss, before=line)
+    made = statement_at(body, *places[-1].position) if places else None
+    call = made.value if isinstance(made, ast.Assign) else None
+    if not isinstance(call, ast.Call) or library(call.func) != "torch" or not callee(call)[1].endswith(_LOSSES):
+        return ""
+    kind = keyword(call, "reduction")
+    reduced = kind.value if isinstance(kind, ast.Constant) else "mean" if kind is None else ""
+    if reduced not in ("mean", "sum"):
+        return ""
+    each = ast.unparse(ast.Call(call.func, call.args, [k for k in call.keywords if k.arg != "reduction"]))
+    return on_line_with(body, made, {call: f'({weights} * {each[:-1]}, reduction="none")).{reduced}()'})
 
 
 # Remedies for what is sent to another process, which gets values alone: a graph stays where it was recorded.
