@@ -104,7 +104,8 @@ def test_all_is_run_of_what_was_asked_for_by_name_and_with_tests_all(kept, monke
     assert kept() == ALL
 
 
-def test_all_that_explains_is_touched_with_what_it_reads():
+def test_all_that_explains_is_touched_with_what_it_reads(monkeypatch):
+    monkeypatch.delenv("TOUCHED", raising=False)
     assert {"diagnosis", "failures", "launch", "source"} <= sharded._touched_rooms(["src/backsight/source/edits.py"])
     files = ["src/backsight/cli.py", "tests/test_docs.py", "docs/memory.md", "Makefile"]
     assert sharded._touched_rooms(files) == {"cli", "test_docs"}
