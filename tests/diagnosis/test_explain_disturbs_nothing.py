@@ -77,6 +77,42 @@ x = torch.ones(4, 3)
         assert finding.code == self.PROGRAMS[program]
         assert "backsight could not analyze it further" not in "".join(map(str, finding.evidence))
 
+    def test_in_a_tuple_that_changes_between_two_runs_is_not_printed(self):
+        finding = explained("""
+        from torch import nn
+        from torch.utils.checkpoint import checkpoint
+
+
+        class Loud:
+            def __repr__(self):
+                raise SystemError("printed")
+
+
+        class View:
+            rows = (2, Loud())
+
+
+        class Pooled(nn.Module):
+            def __init__(self, view):
+                super().__init__()
+                self.view, self.layer = view, nn.Linear(6, 6)
+
+            def forward(self, x):
+                h = self.layer(x)
+                return h.unfold(0, self.view.rows[0], 1).sin()
+
+
+        view = View()
+        block = Pooled(view)
+        loss = 0.0
+        for n in (2, 3):
+            view.rows = (n, Loud())
+            loss = loss + checkpoint(block, torch.randn(6, 6), use_reentrant=False).sum()
+        loss.backward()
+        """)
+        assert (finding.code, "reads self.view.rows" in str(finding)) == ("BS210", True)
+        assert "could not analyze it further" not in str(finding)
+
     def test_an_exception_that_cannot_be_printed(self):
         class Shy(RuntimeError):
             args = property(lambda self: 1 / 0)

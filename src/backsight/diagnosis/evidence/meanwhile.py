@@ -25,6 +25,7 @@ _PLAIN = (bool, int, float, str, tuple, torch.Size, torch.dtype, type(None))
 _CONTAINERS = (dict, list, set, deque)
 _EMPTYING = frozenset({"clear", "pop", "popitem", "popleft", "remove", "discard"})
 _DEEPEST = 3
+_LONGEST = 30
 
 
 class _Read(NamedTuple):
@@ -65,7 +66,8 @@ def _told(read: _Read, change: _Change, below: Section | None) -> Unsteady:
     there = change.section.body.place(change.statement)
     text, value = read.section.body.text(read.node), read.value
     if read.attribute or value is not None:
-        now = "" if value is None or len(repr(value)) > 30 else f": it is {value!r} in the second"
+        spoken = repr(value) if _says_itself(value) else ""
+        now = f": it is {spoken} in the second" if 0 < len(spoken) <= _LONGEST else ""
         return Unsteady(
             place,
             f"reads {text}, which line {line} changes between the two runs{now}.",
@@ -86,6 +88,12 @@ def _told(read: _Read, change: _Change, below: Section | None) -> Unsteady:
         fix,
         also=((there, "changes it."),),
     )
+
+
+def _says_itself(value: object) -> bool:
+    """Whether the text of a value is Python's own: a tuple asks what it holds, which may be the program's."""
+    inside = value if type(value) is tuple else (value,)
+    return all(type(each) in (bool, int, float, str, torch.Size, torch.dtype) for each in inside)
 
 
 def _reads(section: Section) -> Iterator[_Read]:
