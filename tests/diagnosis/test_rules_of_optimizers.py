@@ -135,14 +135,14 @@ class TestParameterNotReached:
                 self.both = Both()
 
             def forward(self, x: torch.Tensor) -> torch.Tensor:
-                first, second = self.both(x)
+                first, _second = self.both(x)
                 return first
 
         model = Drops()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         finding = one(bs.audit(model(torch.randn(2, 4)).sum()), "BS102")
         assert finding.severity == "note"
-        assert finding.evidence[-1].text == "takes second from self.both. Nothing uses second."
+        assert finding.evidence[-1].text == "takes result 2 from self.both. Nothing uses result 2."
         del optimizer
 
     def test_an_unused_head_is_a_note(self) -> None:

@@ -1,5 +1,5 @@
 # code: BS211
-# variable: scales.2
+# variable: neck.scales.2
 # cause: fine, middle, coarse = self.neck(self.stem(image))
 # fix: Use coarse of self.neck
 import torch

@@ -1,5 +1,5 @@
 # code: BS211
-# variable: pooler
+# variable: encoder.pooler
 # cause: states, _ = self.encoder(x)
 # fix: Use result 2 of self.encoder
 import torch

@@ -17,7 +17,7 @@ from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Place, only
 from backsight.source.body import callee
-from backsight.source.edits import OR, marks_of, on_line
+from backsight.source.edits import OR, on_line
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, follow
 from backsight.story.files import calls_in_files
@@ -104,6 +104,6 @@ def _fix(failure: Failure, reason: Reason | None, what: str) -> str:
     if _SEARCHES in failure.message:
         return f"{fix} find_unused_parameters=True does not see a result that forward returns but nothing uses."
     silences = "also silences the error, but trains nothing more and searches the graph in every step."
-    if not marks_of(fix) and (searching := _searches_on(failure)):
+    if reason is not None and reason.inside and (searching := _searches_on(failure)):
         return f"{fix} {OR}Or, {searching}: that {silences}"
     return f"{fix} find_unused_parameters=True {silences}"

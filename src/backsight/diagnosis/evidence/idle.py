@@ -47,6 +47,7 @@ class Reason:
     sometimes: whether only some steps use it, which need not be a mistake: then the fix is the caller's.
     held: whether what the variables hold proves it.
     because: the same in a few words, for a title.
+    inside: whether its result never leaves the model, so that DDP can see that it is unused.
     """
 
     evidence: tuple[Fact, ...]
@@ -55,6 +56,7 @@ class Reason:
     sometimes: bool = False
     held: bool = False
     because: str = "no loss is computed from it"
+    inside: bool = False
 
 
 def idle_in(module: Any, path: str) -> Idle:
@@ -195,6 +197,7 @@ def _dropped_result(idle: Idle) -> Reason | None:
                 every[0][1],
                 f"Use {what} of {around.attribute} below line {every[0][1].line}, {OR}or leave out of the model what "
                 f"only computes {what}.",
+                inside=True,
             )
     return None
 
