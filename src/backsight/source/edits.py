@@ -573,9 +573,9 @@ def unread(text: str) -> set[str]:
     ['weight']
     """
     nodes = [*ast.walk(ast.parse(text))]
-    names = {node: node.id for node in nodes if isinstance(node, ast.Name)}
+    names = [node for node in nodes if isinstance(node, ast.Name)]
     # Of `value, logits = f()` one may be left unread on purpose.
-    assigned = {names.get(each, "") for node in nodes if isinstance(node, ast.Assign) for each in node.targets}
+    whole = {target for node in nodes if isinstance(node, ast.Assign) for target in node.targets}
     filled = {node.value for node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)}
-    read = {name for node, name in names.items() if isinstance(node.ctx, ast.Load) and node not in filled}
-    return assigned - read - {""}
+    read = {node.id for node in names if isinstance(node.ctx, ast.Load) and node not in filled}
+    return {node.id for node in names if node in whole} - read
