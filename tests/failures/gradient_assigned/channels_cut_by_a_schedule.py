@@ -1,7 +1,7 @@
 # code: BS208
 # variable: net.wide.weight
 # cause: model.wide.weight.data = model.wide.weight.data[kept]
-# fix: below line 34, pass them to the optimizer
+# fix: below line 31, pass them to the optimizer
 import torch
 from torch import nn
 
