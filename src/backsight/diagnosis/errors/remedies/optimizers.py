@@ -140,8 +140,8 @@ def _resumed(found: Refusal, match: Match) -> Remedy | None:
     if (unsaved := _unsaved(found, name)) is not None:
         lines.append(shown(unsaved[0], f"keeps no state of {name}.", "read"))
         resumes = unsaved[1]
-        if "load_state_dict" in resumes:  # the program does resume
-            return Remedy(f"{sentence(resumes)}. {OR}To begin a training instead, {begins}.", tuple(lines), place)
+    if any(callee(call)[1] == "load_state_dict" for _, _, call in calls_of(*user_files(found.failure))):
+        return Remedy(f"{sentence(resumes)}.", tuple(lines), place)  # the program does resume
     return Remedy(f"To begin a training, {begins}. {OR}To resume one, {resumes}.", tuple(lines), place)
 
 
