@@ -121,11 +121,11 @@ def _displayed(
     if body is None or statement is None or len(both) < 2:
         return [], written
     if all(isinstance(each, ast.Call) and callee(each)[1] == "parameters" for each in both):
-        lines = (body.place(each, body.lines[each.lineno - 1].strip()) for each in both)
-        pairs = [(k, at) for k, at in zip((first, second), lines, strict=True) if at.line != found.level.line]
+        ends = (body.place(each, body.lines[each.lineno - 1].strip()) for each in both)
+        pairs = [(k, at) for k, at in zip((first, second), ends, strict=True) if at.line != found.level.line]
+        whole, part = (both[1], both[0]) if out_of == second else (both[0], both[1])
         seen: list[Fact] = [shown(at, f"fills group {k}.", "read") for k, at in pairs]
-        kept, other = (both[1], both[0]) if out_of == second else (both[0], both[1])
-        return seen, _apart(body, statement, kept, other, by_name=by_name)
+        return seen, _apart(body, statement, whole, part, by_name=by_name)
     if not all(isinstance(each, ast.Name) for each in both):
         return [], written
     names = {k: dotted(values[k]) or "" for k in (first, second)}
