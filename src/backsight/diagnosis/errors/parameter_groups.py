@@ -12,7 +12,7 @@ from backsight.diagnosis.errors.registry import refusal
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown, sure_if
-from backsight.findings.evidence import Fact
+from backsight.findings.evidence import Evidence, Fact
 from backsight.naming import search
 from backsight.naming.plain import class_dict, is_class, mro
 from backsight.naming.roots import is_library, is_user_class
@@ -27,7 +27,7 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, follow
 from backsight.story.files import calls_in_files, user_files
 from backsight.story.holders import found_around
-from backsight.story.memory import is_tensor
+from backsight.story.memory import is_module, is_tensor
 from backsight.tape import modules_in, parameters_in
 from backsight.text import as_code
 
@@ -65,9 +65,9 @@ def in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding |
     fills = {name: place for name in names if (place := _filled(found.level, name)) is not None}
     leaving = names[1] if out_of == len(before) else names[0]
     written = _written(found.level, leaving, next((each for each in names if each != leaving), ""))
-    shown_there = list[Fact]()
+    shown_there, held_by = list[Fact](), {earlier: before[earlier], len(before): added}
     if not fills:
-        shown_there, written = _displayed(found, earlier, len(before), out_of, written, by_name=not ties)
+        shown_there, written = _displayed(found, held_by, out_of, written, by_name=not ties)
     tying = list(tied(found)) if ties else []
     rest = ((name, _once(found.level, name, each)) for name, each in lists.items() if name not in names)
     also = "".join(f" {name} holds a parameter twice: {once}." for name, once in rest if once)
@@ -89,7 +89,7 @@ def in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding |
         if left[out_of]
         else f"Leave out group {len(before)}: group {earlier} has all of its parameters.",
         fills.get(leaving),
-        exact=not shown_there,
+        exact=not any(isinstance(each, Evidence) and each.certainty == "read" for each in shown_there),
     )
 
 
@@ -107,7 +107,7 @@ def tied(found: Refusal) -> Iterator[Place]:
 
 
 def _displayed(
-    found: Refusal, first: int, second: int, out_of: int, written: str, *, by_name: bool
+    found: Refusal, held: Mapping[int, Sequence[object]], out_of: int, written: str, *, by_name: bool
 ) -> tuple[list[Fact], str]:
     """Where two groups of the program's only written list of groups are filled, and how one leaves out the other's."""
     every = [
@@ -117,14 +117,19 @@ def _displayed(
         if isinstance(node, ast.List) and len(node.elts) > 1 and all(isinstance(each, ast.Dict) for each in node.elts)
     ]
     body, statement, values = every[0] if len(every) == 1 else (None, None, [])
-    both = [value for k in (first, second) if k < len(values) and (value := values[k]) is not None]
+    first, second = held
+    both = [value for k in held if k < len(values) and (value := values[k]) is not None]
     if body is None or statement is None or len(both) < 2:
         return [], written
     if all(isinstance(each, ast.Call) and callee(each)[1] == "parameters" for each in both):
         ends = (body.place(each, body.lines[each.lineno - 1].strip()) for each in both)
         pairs = [(k, at) for k, at in zip((first, second), ends, strict=True) if at.line != found.level.line]
         whole, part = (both[1], both[0]) if out_of == second else (both[0], both[1])
-        seen: list[Fact] = [shown(at, f"fills group {k}.", "read") for k, at in pairs]
+        here = next((each for each in found.failure.users if each.body and each.body.node is body.node), found.level)
+        modules = [value_of(here, callee(each)[0]) for each in both if isinstance(each, ast.Call)]
+        own = [[*map(id, parameters_in(each))] if is_module(each) else [] for each in modules]
+        sure = own == [[*map(id, each)] for each in held.values()]
+        seen: list[Fact] = [shown(at, f"fills group {k}.", sure_if(sure)) for k, at in pairs]
         return seen, _apart(body, statement, whole, part, by_name=by_name)
     if not all(isinstance(each, ast.Name) for each in both):
         return [], written

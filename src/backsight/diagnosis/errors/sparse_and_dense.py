@@ -50,7 +50,7 @@ def apart(failure: Failure, made: Place | None, sparse: Sequence[str]) -> str:
             pass
         case _:
             return ""
-    known = level is not None and _known(level, sparse) and all(sparse)
+    known = level is not None and bool(sparse) and all(sparse) and _known(level, sparse)
     if body is None or level is None or not known or (dotted(given) and type(value_of(level, given)) is not list):
         return ""
     driven, used = _driven(body, statement, name), {use.name for each in statements(body.node) for use in uses(each)}
