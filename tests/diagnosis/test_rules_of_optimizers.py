@@ -24,6 +24,17 @@ class Towers(nn.Module):
         return (a * b).sum()
 
 
+class Both(nn.Module):
+    """Returns what two layers compute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 2), nn.Linear(4, 2)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.first(x), self.second(x)
+
+
 class Heads(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -115,6 +126,23 @@ class TestParameterNotReached:
             "graph.",
         )
         assert finding.evidence[0].startswith("No path leads from the loss to encoder.weight and encoder.bias")
+        del optimizer
+
+    def test_a_result_that_nothing_uses_is_shown_in_the_note(self) -> None:
+        class Drops(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.both = Both()
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                first, _second = self.both(x)
+                return first
+
+        model = Drops()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        finding = one(bs.audit(model(torch.randn(2, 4)).sum()), "BS102")
+        assert finding.severity == "note"
+        assert finding.evidence[-1].text == "takes result 2 from self.both. Nothing uses result 2."
         del optimizer
 
     def test_an_unused_head_is_a_note(self) -> None:

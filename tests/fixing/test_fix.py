@@ -281,3 +281,17 @@ def test_trained_means_moved_by_a_gradient(folder: Path, capsys: pytest.CaptureF
     told = capsys.readouterr().err
     assert "3 optimizer steps, 2 parameters trained, does not train unused.weight and unused.bias" in told
     assert "With this change it runs, but does not train unused.weight and unused.bias" in told
+
+
+def test_a_value_that_nothing_reads_once_the_change_is_made_is_named(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = folder / "train.py"
+    start, ended = trials.Outcome(1, (_error(script, "pass"),), None, "", 1.0), trials.Outcome(0, (), 3, "", 1.0)
+    script.write_text("loss.backward(trust)\ntrust = 1\n", encoding="utf-8")
+    monkeypatch.setattr(
+        sys.modules["backsight.fixing.fix"], "run", lambda words, texts, *_, **__: ended if texts else start
+    )
+    assert fix(["train.py"]) == 0
+    told = capsys.readouterr().err
+    assert "With this change it runs, but leaves trust unused. Use it only if that is meant:" in told

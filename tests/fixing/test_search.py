@@ -212,3 +212,12 @@ def test_a_stacked_change_that_makes_the_loss_constant_is_none(program: Program)
     program.outcomes = {"half": ended(program.fault("y", "moved")), "moved": ended(constant, moved="a")}
     found = program.searched(ended(program.fault("x", "half")))
     assert line_of(found) == "half" and found is not None and not found.does
+
+
+def test_a_change_that_leaves_a_value_unused_comes_after_those_that_do_not(program: Program) -> None:
+    start = ended(program.fault("x", "kept = start", "start"), moved="a")
+    program.file.write_text("begin\n", encoding="utf-8")
+    program.outcomes = {"kept = start": ended(moved="a"), "start": ended(moved="a")}
+    search = program.search()
+    assert line_of(search.from_(start)) == "start"
+    assert [way.unread for way in search.ways] == [(), ("kept",)]

@@ -24,6 +24,57 @@ def batch(n=16, inputs=4):
 """
 
 FAULTS = {
+    "BS127 a generator whose critic is given a sample without its graph, beside a reconstruction": """
+generator, critic = net(4, 4), net(4, 1)
+g_opt = torch.optim.Adam(generator.parameters(), lr=0.002)
+c_opt = torch.optim.Adam(critic.parameters(), lr=0.002)
+anchor, target = torch.randn(16, 4), torch.randn(16, 4)
+for step in range(40):
+    x, _ = batch()
+    sample = generator(torch.randn(len(x), 4))
+    c_opt.zero_grad()
+    c_loss = critic(sample.detach()).mean() - critic(x).mean()
+    c_loss.backward()
+    c_opt.step()
+    g_opt.zero_grad()
+    score = critic(sample.detach())
+    g_loss = -score.mean()
+    g_loss.backward()  #!
+    F.mse_loss(generator(anchor), target).backward()
+    g_opt.step()
+""",
+    "BS127 an encoder that is to confuse a domain classifier, in a method": """
+class Adaptation:
+    def __init__(self):
+        self.encoder, self.head, self.domain = net(4, 8), nn.Linear(8, 1), nn.Linear(8, 1)
+        self.opt = torch.optim.Adam([*self.encoder.parameters(), *self.head.parameters()], lr=0.01)
+        self.domain_opt = torch.optim.Adam(self.domain.parameters(), lr=0.01)
+
+    def domain_step(self, x, of):
+        self.domain_opt.zero_grad()
+        F.binary_cross_entropy_with_logits(self.domain(self.encoder(x).detach()), of).backward()
+        self.domain_opt.step()
+
+    def task_step(self, x, y, of):
+        self.opt.zero_grad()
+        guess = self.domain(self.encoder(x).detach())
+        confusion = -F.binary_cross_entropy_with_logits(guess, of)
+        confusion.backward()  #!
+        loss = F.mse_loss(self.head(self.encoder(x)), y)
+        loss.backward()
+        self.opt.step()
+
+def main():
+    training = Adaptation()
+    for step in range(40):
+        x, y = batch()
+        of = (torch.rand(len(x), 1) > 0.5).float()
+        x = x + 3 * of
+        training.domain_step(x, of)
+        training.task_step(x, y, of)
+
+main()
+""",
     "BS173 a critic whose target has its graph": """
 critic = net(4, 1)
 optimizer = torch.optim.Adam(critic.parameters(), lr=0.002)

@@ -1,6 +1,123 @@
 """Trainings in order, each the neighbour of one that is not: nothing may be said of them. `HEAD` stands before each."""
 
 HEALTHY = {
+    "a generator with two backwards for each step, and a critic": """
+generator, critic = net(4, 4), net(4, 1)
+g_opt = torch.optim.Adam(generator.parameters(), lr=0.002)
+c_opt = torch.optim.Adam(critic.parameters(), lr=0.002)
+anchor, target = torch.randn(16, 4), torch.randn(16, 4)
+for step in range(40):
+    x, _ = batch()
+    sample = generator(torch.randn(len(x), 4))
+    c_opt.zero_grad()
+    c_loss = critic(sample.detach()).mean() - critic(x).mean()
+    c_loss.backward()
+    c_opt.step()
+    g_opt.zero_grad()
+    g_loss = -critic(sample).mean()
+    g_loss.backward()
+    F.mse_loss(generator(anchor), target).backward()
+    g_opt.step()
+""",
+    "a critic that steps in some turns only, and is zeroed in each": """
+generator, critic = net(4, 4), net(4, 1)
+g_opt = torch.optim.Adam(generator.parameters(), lr=0.002)
+c_opt = torch.optim.Adam(critic.parameters(), lr=0.002)
+for step in range(40):
+    x, _ = batch()
+    g_opt.zero_grad()
+    g_loss = -critic(generator(torch.randn(len(x), 4))).mean()
+    g_loss.backward()
+    g_opt.step()
+    c_opt.zero_grad()
+    c_loss = critic(generator(torch.randn(len(x), 4)).detach()).mean() - critic(x).mean()
+    c_loss.backward()
+    if step % 5 == 4:
+        c_opt.step()
+""",
+    "a critic whose backward comes before the step of the generator, its step after it": """
+generator, critic = net(4, 4), net(4, 1)
+g_opt = torch.optim.Adam(generator.parameters(), lr=0.002)
+c_opt = torch.optim.Adam(critic.parameters(), lr=0.002)
+for step in range(40):
+    x, _ = batch()
+    sample = generator(torch.randn(len(x), 4))
+    g_opt.zero_grad()
+    (-critic(sample).mean()).backward()
+    c_opt.zero_grad()
+    c_loss = critic(sample.detach()).mean() - critic(x).mean()
+    c_loss.backward()
+    g_opt.step()
+    c_opt.step()
+""",
+    "the size of a critic's gradients, which are read and thrown away": """
+generator, critic = net(4, 4), net(4, 1)
+g_opt = torch.optim.Adam(generator.parameters(), lr=0.002)
+c_opt = torch.optim.Adam(critic.parameters(), lr=0.002)
+sizes = []
+for step in range(40):
+    x, _ = batch()
+    sample = generator(torch.randn(len(x), 4))
+    c_opt.zero_grad()
+    (critic(sample.detach()).mean() - critic(x).mean()).backward()
+    c_opt.step()
+    g_opt.zero_grad()
+    (-critic(sample).mean()).backward()
+    g_opt.step()
+    c_opt.zero_grad()
+    critic(x).mean().backward()
+    sizes.append(sum(p.grad.norm().item() for p in critic.parameters()))
+    g_opt.zero_grad()
+    F.mse_loss(generator(x), x).backward()
+    g_opt.step()
+""",
+    "a perturbation with an optimizer, whose model is trained in turns with it": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+patch = nn.Parameter(torch.zeros(4))
+patch_opt = torch.optim.SGD([patch], lr=0.01)
+for step in range(40):
+    x, y = batch()
+    patch_opt.zero_grad()
+    (-F.mse_loss(model(x + patch), y)).backward()
+    patch_opt.step()
+    optimizer.zero_grad()
+    F.mse_loss(model(x + patch.detach()), y).backward()
+    optimizer.step()
+""",
+    "an actor and a critic, each with a loss that both of a function compute": """
+body, actor, critic = net(4, 8), nn.Linear(8, 3), nn.Linear(8, 1)
+a_opt = torch.optim.Adam([*body.parameters(), *actor.parameters()], lr=0.002)
+c_opt = torch.optim.Adam(critic.parameters(), lr=0.002)
+for step in range(40):
+    x, y = batch()
+    c_loss = F.mse_loss(critic(body(x).detach()), y)
+    c_opt.zero_grad()
+    c_loss.backward()
+    c_opt.step()
+    chosen = torch.distributions.Categorical(logits=actor(body(x)))
+    took = chosen.sample()
+    with torch.no_grad():
+        advantage = y[:, 0] - critic(body(x))[:, 0]
+    a_opt.zero_grad()
+    (-(chosen.log_prob(took) * advantage).mean()).backward()
+    a_opt.step()
+""",
+    "a probe that is trained on what an encoder computes, every few steps of it": """
+encoder, head, probe = net(4, 8), nn.Linear(8, 1), nn.Linear(8, 1)
+opt = torch.optim.Adam([*encoder.parameters(), *head.parameters()], lr=0.002)
+probe_opt = torch.optim.Adam(probe.parameters(), lr=0.002)
+for step in range(40):
+    x, y = batch()
+    opt.zero_grad()
+    features = encoder(x)
+    F.mse_loss(head(features), y).backward()
+    opt.step()
+    F.mse_loss(probe(features.detach()), x.sum(1, keepdim=True)).backward()
+    if step % 4 == 3:
+        probe_opt.step()
+        probe_opt.zero_grad()
+""",
     "a distillation at a temperature that is divided where it is computed": """
 teacher, student, T, accumulate = net(4, 3).requires_grad_(False), net(4, 3), 2.0, 4
 optimizer = torch.optim.SGD(student.parameters(), lr=0.05)

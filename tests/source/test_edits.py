@@ -30,6 +30,7 @@ from backsight.source.edits import (
     put,
     remove,
     repeat,
+    unread,
     unwrap,
     without_marks,
     wrap,
@@ -302,3 +303,9 @@ def test_what_stands_beside_a_statement_on_its_line_stays(tmp_path: Path) -> Non
 )
 def test_an_edit_is_told_in_a_line(edit: Edit, told: str) -> None:
     assert in_words(edit) == told
+
+
+def test_what_is_assigned_to_and_read_nowhere_is_known() -> None:
+    text = "w = 2\nw[0] = 1\nvalue, rest = f()\nloss = value\ntotal = 0\nkept = kept[0] = 1\n"
+    text += "def step():\n    global loss\n    total += loss + kept\n    n = 1\n"
+    assert unread(text) == {"w", "total", "n"}

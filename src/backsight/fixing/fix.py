@@ -121,8 +121,8 @@ def _tell(tried: Tried, ended: bool) -> None:
 def _tell_others(ways: Sequence[Tried], words: Sequence[str]) -> None:
     """Tell what else would do, and how that is had."""
     for n, way in enumerate(ways[1:], 2):
-        left = _untrained(way.outcome)
-        say("", f"{'Or' if n == 2 else 'Or else'}, which may mean something else{f', {left}' if left else ''}:")
+        left = [*filter(None, (_untrained(way.outcome), _unused(way)))]
+        say("", f"{'Or' if n == 2 else 'Or else'}, which {listed(['may mean something else', *left])}:")
         for each in way.chain:
             say(*(f"  {in_words(edit)}" for edit in each.edits))
         say("", f"To see it as a diff: {shlex.join(['backsight', 'fix', '--way', str(n), *words])}")
@@ -159,33 +159,39 @@ def _untrained(outcome: Outcome) -> str:
     return f"does not train {_names([*outcome.still.values()])}" if outcome.still else ""
 
 
+def _unused(tried: Tried) -> str:
+    """Say which values it leaves that nothing reads."""
+    return f"leaves {listed([*tried.unread])} unused" if tried.unread else ""
+
+
 def _names(parameters: Sequence[str]) -> str:
     if not all(parameters) or len(parameters) > _NAMED:
         return counted(len(parameters), "parameter")
     return listed([*parameters])
 
 
+def _verdict(found: Tried) -> str:
+    """Say how good the change is that is shown below, with what is still found."""
+    after, beside = found.outcome, "What is found beside that was not touched, and may be meant:"
+    if not found.does:
+        if after.failed:
+            return "This change is not enough: that error is gone, but another one comes, for which no change helped:"
+        return "Do not use this change as it is: the program runs with it, but this is wrong then:"
+    if but := [*filter(None, (_untrained(after), _unused(found)))]:
+        told = f"With this change it runs, but {' and '.join(but)}. Use it only if that is meant"
+        return f"{told}:" if found.is_clean else f"{told}. {beside}"
+    if not found.is_clean:
+        return f"Use this change: it mends the error. {beside}"
+    if after.status is None:
+        time = f"when its time was over, after {after.seconds:.0f} s"
+        return f"With this change it still ran {time}, and nothing was found until then:"
+    return "With this change it runs, and nothing is found in it:"
+
+
 def _shown(found: Tried, before: Mapping[str, str], words: Sequence[str], write: bool, way: int) -> int:
     option = ["--way", str(way)] if way > 1 else []
-    if found.does:
-        told = "With this change it runs, and nothing is found in it:"
-        if not found.is_clean:
-            told = "Use this change: it mends the error. What is found beside that was not touched, and may be meant:"
-        if found.is_clean and found.outcome.status is None:
-            told = (
-                f"With this change it still ran when its time was over, after {found.outcome.seconds:.0f} s, and "
-                "nothing was found until then:"
-            )
-    elif found.outcome.failed:
-        told = "This change is not enough: that error is gone, but another one comes, for which no change helped:"
-    else:
-        told = "Do not use this change as it is: the program runs with it, but this is wrong then:"
-    if found.does and (still := _untrained(found.outcome)):
-        told = f"With this change it runs, but {still}, which an optimizer holds. Use it only if that is meant:"
-        if not found.is_clean:
-            told = f"{told[:-1]}. What is found beside the error was not touched:"
     left = _asked(found.outcome)
-    say("", told, *(f"  {each.code} at {each.at}: {each.title}" for each in left), "")
+    say("", _verdict(found), *(f"  {each.code} at {each.at}: {each.title}" for each in left), "")
     _put("".join(_diff(file, before[file], text) for file, text in found.texts.items()))
     if not write and found.does:
         say("", f"To write it into your files: {shlex.join(['backsight', 'fix', '--write', *option, *words])}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from backsight.fixing.trial import Fault, Outcome
 from backsight.naming.roots import is_library
-from backsight.source.edits import Alternative, EditError, edited
+from backsight.source.edits import Alternative, EditError, edited, unread
 
 _DEEPEST = 5
 """Errors that are mended one after the other."""
@@ -30,6 +30,7 @@ class Tried:
     edits: that fix.
     before: what that was tried upon.
     without: those of the changes that it was tried upon which are left out in the end.
+    unread: the names whose value nothing reads anymore, or that are new and that nothing reads.
     """
 
     texts: Mapping[str, str]
@@ -38,6 +39,7 @@ class Tried:
     edits: Alternative = ()
     before: Tried | None = None
     without: tuple[Tried, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def depth(self) -> int:
@@ -144,7 +146,8 @@ class Search:
     def _run(self, tried: Tried) -> Tried:
         self.runs += 1
         self.tell(tried, False)
-        tried = replace(tried, outcome=self.try_(tried.texts))
+        loose = {name for file, text in tried.texts.items() for name in unread(text) - unread(self.read[file])}
+        tried = replace(tried, outcome=self.try_(tried.texts), unread=tuple(sorted(loose)))
         self.tell(tried, True)
         return tried
 
@@ -203,9 +206,9 @@ def _with_pieces(text: str, pieces: set[_Piece]) -> str:
     return "".join(lines)
 
 
-def _rank(tried: Tried) -> tuple[bool, int, int, int]:
+def _rank(tried: Tried) -> tuple[bool, int, int, bool, int]:
     after = tried.outcome
-    return after.failed, len(after.still), len(after.silent), -tried.depth
+    return after.failed, len(after.still), len(after.silent), bool(tried.unread), -tried.depth
 
 
 def _asked(at: Tried) -> Sequence[Fault]:

@@ -42,7 +42,7 @@ from backsight.launch.turns import Turns
 from backsight.launch.twins import Twins
 from backsight.launch.unmoved import Unmoved
 from backsight.launch.views import Views
-from backsight.launch.wiped import Wiped
+from backsight.launch.wiped import Idle, Wiped
 from backsight.launch.zeros import Stopping, Zeros
 from backsight.naming import standstill
 from backsight.tape import Living
@@ -103,6 +103,7 @@ class VitalSigns:
             Tying(),
             self.keeping,
             Wiped(),
+            Idle(),
             Passing(watch),
             self._pruned,
             References(watch, self.modes),

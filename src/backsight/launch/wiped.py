@@ -6,20 +6,97 @@ import threading
 import weakref
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import torch
 
 from backsight.diagnosis import Finding, Site
 from backsight.diagnosis.evidence.turns import zeroed_in_turns
 from backsight.diagnosis.evidence.values import is_zero
+from backsight.diagnosis.idle_backward import idle
 from backsight.diagnosis.rules.accumulated import in_turns, wiped
-from backsight.launch.sign import Audit, Sign
+from backsight.launch.sign import Audit, Sign, Step
 from backsight.naming import search
 from backsight.source.body import body_around
 from backsight.tracing.steps import parameters
 
 _ENOUGH = 2
 """Steps in which it has to be so: what runs once before the training is a trial."""
+
+_LONGEST = 64
+"""Steps for which is looked who uses the gradients of a backward."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """An audited backward, what it reaches, and what it gave by the first step after it, of another optimizer."""
+
+    site: Site
+    number: int
+    thread: int
+    reached: dict[int, weakref.ref[torch.Tensor]]
+    beside: weakref.ref[torch.optim.Optimizer] | None = None
+    gave: dict[int, weakref.ref[torch.Tensor]] = field(default_factory=dict)
+
+
+class Idle(Sign):
+    """Follows the gradients of the backwards that are audited to the step of the optimizer that holds what they reach.
+
+    Asked is only whether they are other tensors by then: what is zeroed in place counts as used.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[_Waiting] = []
+        self._used: set[Site] = set()
+        self._lost: dict[Site, set[int]] = {}
+        """The steps at which the gradients of a backward were gone."""
+        self._found: dict[Site, Finding] = {}
+
+    def audited(self, audit: Audit) -> None:
+        graph, site = audit.report.graph, audit.site
+        if graph is None or site in self._used:
+            return
+        held = [p for leaf in graph.leaves if leaf.owner and (p := leaf.tensor()) is not None]
+        if held:
+            self._waiting.append(
+                _Waiting(site, audit.number, threading.get_ident(), {id(p): weakref.ref(p) for p in held})
+            )
+
+    def each_step(self, step: Step) -> None:
+        if self._waiting:
+            held = {id(p): p for p in parameters(step.optimizer)}
+            self._waiting = [each for each in self._waiting if self._waits(each, step, held)]
+
+    def _waits(self, waiting: _Waiting, step: Step, held: dict[int, torch.Tensor]) -> bool:
+        site, own = waiting.site, [p for key, p in held.items() if key in waiting.reached]
+        if waiting.beside is None:
+            every = [p for ref in waiting.reached.values() if (p := ref()) is not None]
+            if waiting.thread != threading.get_ident() and any(p.is_cpu for p in every):
+                return False
+            waiting.beside = weakref.ref(step.optimizer)
+            waiting.gave = {id(p): weakref.ref(p.grad) for p in every if p.grad is not None}
+            if own or len(waiting.gave) < len(waiting.reached):
+                self._use(site)
+            return not own and site not in self._used
+        if not own:
+            return step.number - waiting.number < _LONGEST and site not in self._used
+        every = [p for ref in waiting.reached.values() if (p := ref()) is not None]
+        if any(p.grad is not None and waiting.gave[id(p)]() is p.grad for p in every):
+            self._use(site)
+            return False
+        lost, beside = self._lost.setdefault(site, set()), waiting.beside()
+        lost.add(step.number)
+        if len(lost) >= _ENOUGH and site not in self._found and beside is not None:
+            found = idle(site, every, beside, step.optimizer, waiting.number + 1)
+            if found is None:
+                self._use(site)
+            else:
+                self._found[site] = found
+        return False
+
+    def _use(self, site: Site) -> None:
+        self._used.add(site)
+        self._found.pop(site, None)
 
 
 class Wiped(Sign):

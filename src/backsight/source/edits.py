@@ -564,3 +564,18 @@ def _unknown(text: str) -> set[str]:
             elif each.is_global() or table is tables[0]:
                 read.add(each.get_name())
     return set() if _STAR.search(text) else read - module - vars(builtins).keys() - _OF_MODULES
+
+
+def unread(text: str) -> set[str]:
+    """The names that a program assigns to, and reads nowhere: neither `weight` in itself nor in `weight[0] = 1`.
+
+    >>> sorted(unread("weight = torch.ones(2)\nloss = error.mean()\nloss.backward()"))
+    ['weight']
+    """
+    nodes = [*ast.walk(ast.parse(text))]
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    # Of `value, logits = f()` one may be left unread on purpose.
+    whole = {target for node in nodes if isinstance(node, ast.Assign) for target in node.targets}
+    filled = {node.value for node in nodes if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)}
+    read = {node.id for node in names if isinstance(node.ctx, ast.Load) and node not in filled}
+    return {node.id for node in names if node in whole} - read

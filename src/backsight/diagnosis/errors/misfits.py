@@ -16,13 +16,14 @@ from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.gradients import Held
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.program import conditions_around, loops_around
 from backsight.diagnosis.wording import failing, if_known, listed, shaped, shown
 from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import class_dict, namespace
 from backsight.naming.roots import is_user_class
 from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, calls_of, only, statements_of
-from backsight.source.bindings import assigned, parameters_of, target_names
+from backsight.source.bindings import assigned, declared, parameters_of, target_names
 from backsight.source.body import body_around, callee, calls_in, dotted, functions, imported_in, keyword, statements
 from backsight.source.changes import is_tensor_data
 from backsight.source.definitions import values_of
@@ -370,7 +371,11 @@ def _new_parameters(failure: Failure, replaced: list[_Replaced], leaves: Sequenc
     written = {each.place: f"{each.path} = {nn[each.place]}.Parameter({each.value})" for each in replaced}
     owners = {leaf.owner: [each.name for each in leaves if each.owner == leaf.owner] for leaf in leaves if leaf.owner}
     adding = [f'{owner}.add_param_group({{"params": [{", ".join(held)}]}})' for owner, held in owners.items()]
-    at = _below(failure, replaced, [*owners]) if adding and written else None
+    at, is_turning = _below(failure, replaced, [*owners], names) if adding and written else (None, False)
+    if is_turning:
+        adding = [
+            f"if {_is_new(held[0], owner)}: {each}" for each, (owner, held) in zip(adding, owners.items(), strict=True)
+        ]
     added = [f"`{each}`{put(each, 'below', at) if at else ''}" for each in adding]
     writing = [on_line(place, code) for place, code in written.items()]
     if adding and at is None:  # without the optimizer, the new ones would not be trained
@@ -380,23 +385,54 @@ def _new_parameters(failure: Failure, replaced: list[_Replaced], leaves: Sequenc
     create = f"Create {new}: {listed(writing)}." if written else f"Create {new}."
     of = listed(names, 4) or "that tensor"
     look = f"Look for what replaced the data of {of}: `.data = ...`, `.resize_()`, pruning. "
-    pass_on = f"Then pass {'it' if one else 'them'} to the optimizer{': ' * bool(added)}{listed(added)}"
+    where = f", below line {at.line}," if at is not None and added else ""
+    pass_on = f"Then{where} pass {'it' if one else 'them'} to the optimizer{': ' * bool(added)}{listed(added)}"
     return f"{'' if written else look}{create} {pass_on}, and rerun the forward pass."
 
 
-def _below(failure: Failure, replaced: Sequence[_Replaced], owners: Sequence[str]) -> Place | None:
-    """Below what the optimizers can be given the new leaves: the last that replaces one, or the only call that does."""
+def _is_new(name: str, owner: str) -> str:
+    return f'all(p is not {name} for group in {owner}.param_groups for p in group["params"])'
+
+
+def _below(
+    failure: Failure, replaced: Sequence[_Replaced], owners: Sequence[str], names: Sequence[str]
+) -> tuple[Place | None, bool]:
+    """Below what the optimizers can be given the new leaves, and whether that runs more often than they are made.
+
+    That is the last statement that replaces one, in the function that knows the optimizers, or the only call of the
+    function that does; where that may not replace them each time, the statement in it, if it sees them as globals.
+    """
     last = replaced[-1]
     inner = body_around(last.place.file, last.place.line)
     for level in failure.users:
         if inner is None or level.body is None or any(level.value(each) is None for each in owners):
             continue
         if inner.node is level.body.node:
-            return last.place
+            return last.place, False
         calls = [
             level.body.place(each)
             for each in statements(level.body.node)
             if each.lineno <= level.line and any(callee(call)[1] == inner.name for call in calls_in(each))
         ]
-        return only(calls)
-    return None
+        before = any(isinstance(s, ast.Return) and s.lineno < last.place.line for s in statements(inner.node))
+        at, sometimes = only(calls), before or bool(conditions_around(inner, last.place.line))
+        is_turning = at is not None and sometimes and bool(loops_around(level.body, at.line))
+        if (at is None or is_turning) and _sees(inner, level.body, replaced, [*owners, *names]):
+            return last.place, False
+        return at, is_turning
+    return None, False
+
+
+def _sees(inner: Body, around: Body, replaced: Sequence[_Replaced], names: Sequence[str]) -> bool:
+    """Whether a function sees these names as globals, and replaces these leaves once, not those that it is given."""
+    given = parameters_of(inner.node)
+    first, own = {each.partition(".")[0] for each in names}, {*given, *declared(inner.node)}
+    within = (body_around(each.place.file, each.place.line) for each in replaced)
+    return (
+        isinstance(around.node, ast.Module)
+        and around.file == inner.file
+        and not first & own
+        and all(body is not None and body.node is inner.node for body in within)
+        and all(each.path.partition(".")[0] not in given - {"self"} for each in replaced)
+        and not loops_around(inner, replaced[-1].place.line)
+    )

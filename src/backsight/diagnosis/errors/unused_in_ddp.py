@@ -15,9 +15,9 @@ from backsight.diagnosis.evidence.left_out import detached, left_out
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
-from backsight.source import Place
+from backsight.source import Place, only
 from backsight.source.body import callee
-from backsight.source.edits import on_line
+from backsight.source.edits import OR, on_line
 from backsight.source.rewriting import rewritten
 from backsight.story.failure import Failure, follow
 from backsight.story.files import calls_in_files
@@ -73,6 +73,12 @@ def _wrapped(failure: Failure) -> Any:
 
 
 def _searching(failure: Failure) -> str:
+    """Say that DDP may look for what is unused, and where; empty where that does not show."""
+    found = _searches_on(failure)
+    return f"A step may leave parameters unused if DDP looks for them: {found}." if found else ""
+
+
+def _searches_on(failure: Failure) -> str:
     """What to write where DDP is created; empty where that does not show, or is in several places."""
     found = dict[Place, str]()
     for body, statement, call in calls_in_files(failure):
@@ -83,9 +89,7 @@ def _searching(failure: Failure) -> str:
             line = rewritten(body, statement, {call: ast.unparse(node)})
             at = body.place(statement) if line else body.place(node)
             found[at] = on_line(at, line) if line else f"on line {at.line}, write `{ast.unparse(node)}`"
-    if len(found) != 1:
-        return ""
-    return f"A step may leave parameters unused if DDP looks for them: {next(iter(found.values()))}."
+    return only(found.values()) or ""
 
 
 def _fix(failure: Failure, reason: Reason | None, what: str) -> str:
@@ -99,7 +103,7 @@ def _fix(failure: Failure, reason: Reason | None, what: str) -> str:
         return f"{fix} static_graph=True promises that every step uses the same parameters: drop it if that is not so."
     if _SEARCHES in failure.message:
         return f"{fix} find_unused_parameters=True does not see a result that forward returns but nothing uses."
-    return (
-        f"{fix} find_unused_parameters=True also silences the error, but trains nothing more and searches the graph "
-        "in every step."
-    )
+    silences = "also silences the error, but trains nothing more and searches the graph in every step."
+    if reason is not None and reason.inside and (searching := _searches_on(failure)):
+        return f"{fix} {OR}Or, {searching}: that {silences}"
+    return f"{fix} find_unused_parameters=True {silences}"

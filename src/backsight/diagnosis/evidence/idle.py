@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,8 @@ class Idle:
     owner: Any
     attribute: str
     """What the owner calls it: `self.auxiliary`; `self.experts` for one of these."""
+    model: Any = None
+    """The module in which it has its path."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class Reason:
     sometimes: whether only some steps use it, which need not be a mistake: then the fix is the caller's.
     held: whether what the variables hold proves it.
     because: the same in a few words, for a title.
+    inside: whether its result never leaves the model, so that DDP can see that it is unused.
     """
 
     evidence: tuple[Fact, ...]
@@ -53,6 +56,7 @@ class Reason:
     sometimes: bool = False
     held: bool = False
     because: str = "no loss is computed from it"
+    inside: bool = False
 
 
 def idle_in(module: Any, path: str) -> Idle:
@@ -60,7 +64,7 @@ def idle_in(module: Any, path: str) -> Idle:
     parts = path.split(".")
     while len(parts) > 1 and (parts[-1].isdigit() or isinstance(follow(module, parts[:-1]), torch.nn.ModuleDict)):
         parts.pop()
-    return Idle(path, follow(module, parts[:-1]), f"self.{parts[-1]}")
+    return Idle(path, follow(module, parts[:-1]), f"self.{parts[-1]}", module)
 
 
 def trainable(module: Any) -> Iterator[str]:
@@ -141,7 +145,7 @@ def _reason_for(failure: Failure, idle: Idle) -> Reason | None:
     return (
         _lost_result(failure, idle, place)
         or _lost_entry(failure, idle, body, place)
-        or _dropped(idle)
+        or unread(idle)
         or _conditional(idle, body, place)
     )
 
@@ -162,6 +166,55 @@ def _dropped(idle: Idle) -> Reason | None:
         place,
         f"Use {what} below line {place.line}, {OR}or remove {idle.attribute}{_without(idle, place)}.",
     )
+
+
+def unread(idle: Idle) -> Reason | None:
+    """What is computed with it goes into a variable that nothing reads, where it runs or where that is returned."""
+    return _dropped(idle) or _dropped_result(idle)
+
+
+def _dropped_result(idle: Idle) -> Reason | None:
+    """The module around it returns several results, and who calls that one takes the result of it in a variable that
+    nothing reads: `p3, p4, p5 = self.levels(x)`."""
+    parts = idle.path.split(".")
+    for end in range(len(parts) - 1, 0, -1):
+        around = idle_in(idle.model, ".".join(parts[:end]))
+        every = list(reads_of(around))
+        body, statement = read_at(every[0][1]) if len(every) == 1 else (None, None)
+        match statement:
+            case ast.Assign(targets=[ast.Tuple(elts=taken)], value=ast.Call() as call) if (
+                body is not None and dotted(call.func) == around.attribute
+            ):
+                names = [dotted(each) or "" for each in taken]
+            case _:
+                continue
+        read = {use.name for each in spots(body.node) for use in uses(each.node) if not use.binds}
+        lost = [k for k in _results_of(idle, around, len(names)) if names[k].isidentifier() and names[k] not in read]
+        if lost:
+            what = f"result {lost[0] + 1}" if names[lost[0]].startswith("_") else names[lost[0]]
+            return Reason(
+                (shown(every[0][1], f"takes {what} from {around.attribute}. Nothing uses {what}."),),
+                every[0][1],
+                f"Use {what} of {around.attribute} below line {every[0][1].line}, {OR}or leave out of the model what "
+                f"only computes {what}.",
+                inside=True,
+            )
+    return None
+
+
+def _results_of(idle: Idle, around: Idle, count: int) -> list[int]:
+    """Which of the results that a module returns come of an idle one in it alone: the one at its place in a list of as
+    many, or those of its `return` that read it."""
+    module, name = follow(around.owner, [around.attribute.rpartition(".")[2]]), idle.path.rpartition(".")[2]
+    if name.isdigit() and is_module(beside := follow(idle.owner, [idle.attribute.rpartition(".")[2]])):
+        return [int(name)] if len(registered(beside, "_modules")) == count and idle.owner is module else []
+    forward = next((body for body in methods_of(type(module)) if body.name == "forward"), None)
+    returned = only(each for each in statements(forward.node) if isinstance(each, ast.Return)) if forward else None
+    if idle.owner is not module or returned is None or not isinstance(returned.value, ast.Tuple):
+        return []
+    texts = [ast.unparse(each) for each in returned.value.elts]
+    behind = [idle.attribute in ancestors(forward, text, returned.lineno) for text in texts]
+    return [k for k, each in enumerate(behind) if each] if len(texts) == count and sum(behind) == 1 else []
 
 
 def _without(idle: Idle, place: Place) -> str:
@@ -263,14 +316,19 @@ def _lost_entry(failure: Failure, idle: Idle, body: Body, place: Place) -> Reaso
 
 def left_idle(failure: Failure, tensors: Sequence[torch.Tensor]) -> Reason | None:
     """Why the forward of a model leaves out all of these parameters, if its text shows that."""
-    missing = {id(each) for each in tensors}
     held = (value for level in failure.users for value in level.variables.values() if is_module(value))
-    for module in {id(each): each for each in held}.values():
+    return reason_for(failure, idle) if (idle := idle_among(held, tensors)) else None
+
+
+def idle_among(models: Iterable[Any], tensors: Sequence[torch.Tensor]) -> list[Idle]:
+    """Return what all of these parameters are, in the first model that has them."""
+    missing = {id(each) for each in tensors}
+    for module in {id(each): each for each in models}.values():
         every = list(trainable(module))
         names = [each for each in every if id(parameter_at(module, each)) in missing]
         if len(names) == len(missing):
-            return reason_for(failure, [idle_in(module, path) for path in whole(names, every)])
-    return None
+            return [idle_in(module, path) for path in whole(names, every)]
+    return []
 
 
 def _is_read(failure: Failure, key: str) -> bool:

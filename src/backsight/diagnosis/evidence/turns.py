@@ -27,7 +27,7 @@ def zeroed_in_turns(body: Body, line: int, optimizers: Iterable[str]) -> Turns |
     Who reads gradients, or has them handed to a hook, may have used them in each turn: then nothing is said.
     """
     loops = [s for s in statements(body.node) if isinstance(s, LOOPS) and covers(s, line)]
-    if not loops or _uses_gradients(body.file):
+    if not loops or uses_gradients(body.file):
         return None
     loop = max(loops, key=lambda each: each.lineno)
     end = loop.end_lineno or 0
@@ -60,7 +60,7 @@ def is_bound(body: Body, name: str, first: int, last: int) -> bool:
     return any(each in names for each in prefixes(name))
 
 
-def _uses_gradients(file: str) -> bool:
+def uses_gradients(file: str) -> bool:
     """Whether the text of a file reads gradients, or registers a hook that may be given them."""
     module = body_around(file, 0)
     attributes = [each for each in ast.walk(module.node) if isinstance(each, ast.Attribute)] if module else []

@@ -10,9 +10,10 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis.evidence.creation import built_at, put_in_place
+from backsight.diagnosis.evidence.idle import idle_among, unread
 from backsight.diagnosis.evidence.severed import no_path, of_other_losses, severance
 from backsight.diagnosis.finding import Finding
-from backsight.diagnosis.program import constructions, ending, few_of, named
+from backsight.diagnosis.program import constructions, ending, few_of, modules, named
 from backsight.diagnosis.scene import Scene, rule
 from backsight.diagnosis.wording import if_known, listed, shown, warning
 from backsight.findings.evidence import Evidence
@@ -107,13 +108,19 @@ def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], tota
         )
     other = of_other_losses(scene.optimizers[optimizer], missing)
     have = "It has" if len(missing) == 1 else f"{other} of them have"
+    lost = next((reason for each in idle_among(modules(), missing) if (reason := unread(each))), None)
     return Finding(
         "BS102",
         "note",
         f"{optimizer} holds parameters that this loss does not depend on.",
-        (evidence, *([f"{have} a gradient or took a step before, from another loss or batch."] if other else [])),
+        (
+            evidence,
+            *([f"{have} a gradient or took a step before, from another loss or batch."] if other else []),
+            *(lost.evidence if lost is not None else ()),
+        ),
         "Nothing to do if this step should not use them. Otherwise, look between their output and the loss for "
         ".detach(), .data, .item(), torch.no_grad(), or an unused result.",
+        source=str(lost.place) if lost is not None else None,
     )
 
 
