@@ -1,7 +1,7 @@
 # code: BS212
 # variable: errors
 # cause: errors = (net(x).squeeze(1) - y).square()
-# fix: or put errors = errors.sum() there
+# fix: put errors = errors.sum() there
 import torch
 from torch import nn
 
