@@ -1,5 +1,5 @@
 # code: BS200
-# variable: model.1.norm.weight
+# variable: model[1].norm.weight
 # cause: decayed.append(module.weight)
 # fix: write `optimizer.add_param_group({"params": [p for p in decayed if all(p is not each for each in norms)]})`
 import torch

@@ -1,7 +1,7 @@
 # code: BS200
 # variable: initial_lr
 # cause: cosine = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 10, 0, epoch - 1)
-# fix: load the state of optimizer, saved while it had a scheduler, before making this one
+# fix: the state of optimizer, saved while it had a scheduler, before making this one
 import torch
 from torch import nn
 

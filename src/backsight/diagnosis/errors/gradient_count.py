@@ -7,15 +7,16 @@ import re
 from collections.abc import Sequence
 
 from backsight.diagnosis.errors.registry import explains, explanation
-from backsight.diagnosis.evidence.custom import Applied, applied, body_of, definition, elements, returned
+from backsight.diagnosis.evidence.custom import Applied, applied, body_of, concatenated, definition, elements, returned
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_dict, class_name, mro
-from backsight.source import Body, Place
+from backsight.source import Body, Place, only
 from backsight.source.bindings import bound
 from backsight.source.body import statements
 from backsight.source.edits import OR, instead, marks_of, put, sentence, without_marks
+from backsight.source.rewriting import simple
 from backsight.story.failure import Failure
 
 _RULE = "Return one value for each argument of forward after ctx, in the same order; None where no gradient is needed."
@@ -89,16 +90,18 @@ def _fix(found: Applied, due: int, got: int) -> str:
     if body is not None and not returned(body) and (ending := _ending(found, body)):
         return ending
     statement = next((each for each in returned(body) if len(elements(each)) == got), None) if body else None
+    if statement is None and body is not None and (unpacking := _unpacking(found, body, got)):
+        return unpacking
     if statement is None or body is None:
         ends = f"End {found.backward} with a return of {counted(due, 'value')}. {_RULE}"
         return ends if body and not returned(body) else _RULE
     written = [body.text(each) for each in elements(statement)]
+    values = iter([each for each in written if each != "None"])
+    if got < due and len(written) - written.count("None") == sum(found.needed):
+        whole = ", ".join(next(values) if needs else "None" for needs in found.needed)
+        return f"Return None for each argument that needs no gradient: {_returning(body, statement, whole)}"
     if got < due and not any(found.needed[got:]):
         whole = ", ".join([*written, *["None"] * (due - got)])
-        return f"Return None for each argument that needs no gradient: {_returning(body, statement, whole)}"
-    if got < due and sum(found.needed) == got:
-        values = iter(written)
-        whole = ", ".join(next(values) if needs else "None" for needs in found.needed)
         return f"Return None for each argument that needs no gradient: {_returning(body, statement, whole)}"
     if got < due:
         missing = [name for name, needs in zip(found.arguments, found.needed, strict=True) if needs][got:]
@@ -109,12 +112,40 @@ def _fix(found: Applied, due: int, got: int) -> str:
         return f"Drop the None for ctx, which does not count: {_returning(body, statement, ', '.join(written[1:]))}"
     if due < got <= len(found.parameters):
         left_out = listed(found.parameters[due:])
-        only = marks_of(_returning(body, statement, ", ".join(written[:due])))
+        fewer = marks_of(_returning(body, statement, ", ".join(written[:due])))
         return (
-            f"Return {counted(due, 'value')} only{only}, {OR}or pass {left_out} to apply: a default left out has no "
+            f"Return {counted(due, 'value')} only{fewer}, {OR}or pass {left_out} to apply: a default left out has no "
             "gradient."
         )
     return _RULE
+
+
+def _unpacking(found: Applied, body: Body, got: int) -> str:
+    """The only return of a backward, which unpacks the gradients of some arguments in a row, with a None for each
+    argument that needs none: `None, None, *grads`."""
+    statement = only(returned(body))
+    parts = concatenated(statement.value) if statement is not None and statement.value is not None else []
+    given = [each for each in parts if not (isinstance(each, ast.Constant) and each.value is None)]
+    unpacked = only(each for each in parts if isinstance(each, ast.Starred))
+    due = [k for k, needs in enumerate(found.needed) if needs]
+    if (
+        statement is None
+        or unpacked is None
+        or len(given) - 1 + (count := got - len(parts) + 1) != len(due)
+        or not count
+    ):
+        return ""
+    first = given.index(unpacked)
+    run = due[first : first + count]
+    if run != [*range(run[0], run[0] + count)]:
+        return ""
+    texts = {
+        k: body.text(each)
+        for k, each in zip(due[:first] + due[first + count :], given[:first] + given[first + 1 :], strict=True)
+    }
+    texts |= {run[0]: f"*{simple(body.text(unpacked.value))}"}
+    values = [texts.get(k, "None") for k in range(len(found.needed)) if k not in run[1:]]
+    return f"Return None for each argument that needs no gradient: {_returning(body, statement, ', '.join(values))}"
 
 
 def _ending(found: Applied, body: Body) -> str:

@@ -17,7 +17,19 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import described, failing, if_known, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
-from backsight.source import Body, Place, loop_facts, only, parsed, read_at, statement_at, statements_of
+from backsight.source import (
+    Body,
+    LoopFacts,
+    Place,
+    assignments,
+    backward_roots,
+    loop_facts,
+    only,
+    parsed,
+    read_at,
+    statement_at,
+    statements_of,
+)
 from backsight.source.body import callee, calls_in, covers, dotted, expressions, statements
 from backsight.source.edits import OR, on_line, put, remove, sentence, unwrap, write
 from backsight.source.rewriting import rewritten, simple
@@ -147,21 +159,21 @@ def _fix(failure: Failure, said: dict[str, str | None], name: str, tensor: objec
         return f"Create {whole} outside torch.inference_mode(): tensors created in it cannot be trained."
     if said.get("changed"):
         return f"{sentence(instead)}: its tensors can be modified anywhere."
-    every = _named(failure, name) if name.isidentifier() else []
-    copies, copy = "; ".join(f"{each} = {each}.clone()" for each in every), ""
-    if every and level is not None:
+    constant = f"{sentence(instead)}: autograd can use its tensors as constants."
+    is_kept = block is not None and _is_kept(failure, block)
+    if block is None or not _computes_with_trained(failure, name, block):
+        every = _named(failure, name) if name.isidentifier() else []
+        copies = "; ".join(f"{each} = {each}.clone()" for each in every)
+        if not every or level is None or is_kept:
+            return constant
         of = f" of {os.path.basename(level.place.file)}" if elsewhere else ""
-        where = f": put `{copies}` above line {level.line}{of}{put(copies, 'above', level.place)}"
+        put_there = f"put `{copies}` above line {level.line}{of}{put(copies, 'above', level.place)}"
         what = "a copy" if len(every) == 1 else "copies"
-        copy = f" {OR}Or use {what} made outside that block{where}."
-    plain = f"{sentence(instead)}: autograd can use its tensors as constants.{copy}"
-    if block is None or not _computes_with_trained(failure, block) or _is_kept(failure, name, block):
-        return plain
+        return f"{constant} {OR}Or use {what} made outside that block: {put_there}."
     if is_tensor(tensor) and not may_have_gradient(tensor):
-        return (
-            f"{sentence(instead)}: autograd can use its tensors as constants. {name or 'It'} holds integers, through "
-            "which no gradient goes in any case."
-        )
+        return f"{constant} {name or 'It'} holds integers, through which no gradient goes in any case."
+    if is_kept:
+        return constant
     lifted = f"remove line {block.place.line}"
     if block.place.text.startswith("@"):
         lifted += str(remove(block.place))
@@ -178,37 +190,57 @@ def _fix(failure: Failure, said: dict[str, str | None], name: str, tensor: objec
 _ONLY = re.compile(r"with [\w.]+\((mode=)?(True)?\):")
 
 
-def _computes_with_trained(failure: Failure, block: Block) -> bool:
+def _computes_with_trained(failure: Failure, name: str, block: Block) -> bool:
     """Whether parameters of an optimizer compute what is made in a block or a function under inference mode."""
     owned = trained(failure)
     for level in failure.users if owned.owned is not None else ():
         start = section_of(level)
         for each in followed([replace(start, whole=True)]) if start is not None else ():
-            is_there = each.body.file == block.place.file
-            for statement in statements(each.body.node) if is_there else ():
-                off = disabled_at(each.body, statement.lineno, "inference")
-                is_inside = off is not None and off.place.line == block.place.line
-                if is_inside and any(_is_of_trained(each, owned, call) for call in calls_in(statement)):
-                    return True
+            lines = _leading(each, name, block).lines() if each.body.file == block.place.file else ()
+            inside = (statement_at(each.body, line) for line in lines if _is_under(each.body, line, block))
+            if any(_is_of_trained(each, owned, call) for statement in inside for call in calls_in(statement)):
+                return True
     return False
 
 
-def _is_kept(failure: Failure, name: str, block: Block) -> bool:
-    """Whether an attribute holds what a block made that the step does not run: with a graph, it would serve one
-    backward alone."""
-    level = next((each for each in failure.users if loop_facts(each.body, each.line) is not None), None)
-    start, facts = (section_of(level), loop_facts(level.body, level.line)) if level is not None else (None, None)
-    loop = statement_at(level.body, *facts.loop.position) if level is not None and facts is not None else None
-    if name.isidentifier() or start is None or loop is None:
+def _leading(section: Section, name: str, block: Block) -> Section:
+    """A function as far as it leads to what it makes in the block, where its text shows which statement does."""
+    body = section.body
+    at = block.made or next(iter(assignments(body, name)[-1:] if name else ()), None)
+    made = statement_at(body, *at.position) if at is not None and _is_under(body, at.line, block) else None
+    value = getattr(made, "value", None)
+    return replace(section, whole=False, goals=((body.text(value), value.lineno),)) if value is not None else section
+
+
+def _is_under(body: Body, line: int, block: Block) -> bool:
+    off = disabled_at(body, line, "inference")
+    return off is not None and off.place.line == block.place.line
+
+
+def _is_kept(failure: Failure, block: Block) -> bool:
+    """Whether what a block made serves several steps, as the loop around the step does not run the block: with a graph,
+    it would serve one backward alone."""
+    around = [(each, facts) for each in failure.users if (facts := loop_facts(each.body, each.line)) is not None]
+    trains = [each for each in around if any(at.line in _loop(*each) for _, at in backward_roots(each[0].body))]
+    level, facts = next(iter(trains or around), (None, None))
+    start = section_of(level) if level is not None else None
+    if level is None or facts is None or start is None:
         return False
-    inside = (each for each in statements(start.body.node) if covers(loop, each.lineno))
-    if start.body.file == block.place.file and covers(loop, block.place.line):
+    lines = _loop(level, facts)
+    if start.body.file == block.place.file and block.place.line in lines:
         return False
+    inside = (each for each in statements(start.body.node) if each.lineno in lines)
     bodies = [each.body for each in failure.users if each is not level and each.body is not None]
     for call in (call for each in inside for call in calls_in(each)):
         function, owner = function_called(start, call)
         bodies += [each.body for each in run_by(function, owner)] if function is not None else []
     return not any(_has_block(each, block) for each in bodies)
+
+
+def _loop(level: Level, facts: LoopFacts) -> range:
+    """The lines of a loop."""
+    loop = statement_at(level.body, *facts.loop.position)
+    return range(loop.lineno, (loop.end_lineno or loop.lineno) + 1) if loop is not None else range(0)
 
 
 def _has_block(body: Body, block: Block) -> bool:

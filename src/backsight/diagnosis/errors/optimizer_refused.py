@@ -17,6 +17,7 @@ import torch
 from backsight.diagnosis.errors.optimizer_state import made_at, optimizer_of
 from backsight.diagnosis.errors.parameter_groups import in_two_groups, tied
 from backsight.diagnosis.errors.registry import refusal
+from backsight.diagnosis.errors.sparse_and_dense import apart, moved_to_adam
 from backsight.diagnosis.evidence.gradients import holder_of
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.evidence.spoken import names_of
@@ -38,7 +39,7 @@ from backsight.source.body import (
     keyword,
     statements,
 )
-from backsight.source.edits import OR, Edit, change, on_line, write
+from backsight.source.edits import OR, Edit, alternatives, change, on_line, without_marks, write
 from backsight.source.imports import meaning
 from backsight.source.out_of_place import arguments
 from backsight.source.rewriting import rewritten, rewritten_line
@@ -329,17 +330,21 @@ def _dense(case: _Case) -> Finding | None:
     table = next((each for each in dense if id(each) in looked_up), None)
     if table is not None:
         return _used_otherwise(case, dense, table, keep)
-    asked = list(_asked(case, *_ASKING))
+    asked, built, failure = list(_asked(case, *_ASKING)), made_at(case.found), case.found.failure
+    dense_ones, sparse_ones = ([*map(as_code, case.paths(each))] for each in (dense, others))
+    split = moved_to_adam(failure, dense_ones, sparse_ones) or apart(failure, built, sparse_ones)
     fix = (
-        f"Give SparseAdam only what has a sparse gradient, torch.optim.SparseAdam({keep}), and the rest to an "
+        f"Give SparseAdam only what has a sparse gradient, and the rest to torch.optim.Adam: {split}."
+        if split
+        else f"Give SparseAdam only what has a sparse gradient, torch.optim.SparseAdam({keep}), and the rest to an "
         "optimizer of its own, torch.optim.Adam; call zero_grad() and step() on both."
         if keep
         else "Make the embeddings with sparse=True, give their weights alone to SparseAdam, and the rest to "
-        "torch.optim.Adam; call zero_grad() and step() on both. Or use torch.optim.Adam for everything."
+        f"torch.optim.Adam; call zero_grad() and step() on both. {OR}Or use torch.optim.Adam for everything"
+        f"{_as_adam(case)}."
         if asked or _has_tables(case)
         else f"Use torch.optim.Adam{_as_adam(case)}. SparseAdam is for embeddings made with sparse=True; here are none."
     )
-    built = made_at(case.found)
     return case.told(
         f"{case.name} takes sparse gradients only, and {listed(names, _MOST)} {has}.",
         [
@@ -385,7 +390,12 @@ def _used_otherwise(case: _Case, dense: list[torch.Tensor], table: torch.Tensor,
     says = "makes them one parameter." if others else "uses that weight, too."
     also = f"it is {listed(others, 3)} as well" if others else "something else uses it, too"
     whole = listed(case.named(dense), _MOST)
+    sparse = case.with_gradient(sparse=True)
+    lists = [[*map(as_code, case.paths(each))] for each in (dense, sparse)]
     rest = f", the others to torch.optim.SparseAdam({keep})" if keep else ""
+    again, split = _dense_again(case, paths), moved_to_adam(case.found.failure, *lists)
+    if not split or not alternatives(again):
+        again, split = without_marks(again), ""
     return case.told(
         f"{case.name} takes sparse gradients only, and {name} has a dense gradient, although its embedding is made "
         f"with sparse=True: {also}.",
@@ -393,7 +403,7 @@ def _used_otherwise(case: _Case, dense: list[torch.Tensor], table: torch.Tensor,
             *(shown(each, says, sure_if(len(uses) == 1)) for each in uses[:_MOST]),
             "A sparse and a dense gradient of one parameter add up to a dense one.",
         ],
-        f"Leave {whole} to torch.optim.Adam{rest}; make {_dense_again(case, paths)}. "
+        f"Leave {whole} to torch.optim.Adam{f': {split}' if split else rest}; make {again}. "
         "To keep its gradient sparse, nothing but the embedding may use the weight.",
         uses[0] if len(uses) == 1 else None,
     )
@@ -414,8 +424,8 @@ def _dense_again(case: _Case, paths: Sequence[str]) -> str:
         return "that embedding without sparse=True"
     body, statement, call, name = made
     left = ", ".join(arguments(body, call, "sparse"))
-    new = rewritten(body, statement, {call: f"{body.text(call.func)}({left})"})  # no edit: it is not all to be done
-    return f"{name} without sparse=True{f': on line {statement.lineno}, write `{new}`' if new else ''}"
+    new = rewritten(body, statement, {call: f"{body.text(call.func)}({left})"})
+    return f"{name} without sparse=True{f': {on_line(body.place(statement), new)}' if new else ''}"
 
 
 def _paths_of(case: _Case, tensor: torch.Tensor) -> list[str]:

@@ -12,22 +12,23 @@ from backsight.diagnosis.errors.registry import refusal
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import counted, listed, shown, sure_if
-from backsight.findings.evidence import Fact
+from backsight.findings.evidence import Evidence, Fact
 from backsight.naming import search
 from backsight.naming.plain import class_dict, is_class, mro
 from backsight.naming.roots import is_library, is_user_class
 from backsight.snapshot import groups
 from backsight.source import Body, Place, function_at, only, statements_of
-from backsight.source.bindings import assigned, spots
+from backsight.source.bindings import assigned, spots, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, is_compound, is_text, statements
 from backsight.source.definitions import definitions
-from backsight.source.edits import alternatives, on_line, put_at, without_marks, write
-from backsight.source.rewriting import rewritten
+from backsight.source.edits import alternatives, change, on_line, put_at, sentence, without_marks, write
+from backsight.source.rewriting import rewritten, rewritten_line
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, follow
 from backsight.story.files import calls_in_files, user_files
 from backsight.story.holders import found_around
-from backsight.story.memory import is_tensor
+from backsight.story.memory import is_module, is_tensor
+from backsight.tape import modules_in, parameters_in
 from backsight.text import as_code
 
 _MOST = 4
@@ -54,7 +55,9 @@ def in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding |
         if len(each) > 1
     ]
     called = [each[0] for each in paths if each]
-    what = listed(called, 3) if len(called) == len(shared) else counted(len(shared), "parameter")
+    what = listed([*map(as_code, called)], 3) if len(called) == len(shared) else counted(len(shared), "parameter")
+    are, whole = "is" if len(shared) == 1 else "are", _whole(found, shared)
+    what = f"the parameters of {whole}" if whole else what
     left = {earlier: len(before[earlier]) - len(twice), len(before): len(added) - len(twice)}
     out_of = max(left, key=lambda k: left[k])
     lists = _lists(found.level)
@@ -62,7 +65,9 @@ def in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding |
     fills = {name: place for name in names if (place := _filled(found.level, name)) is not None}
     leaving = names[1] if out_of == len(before) else names[0]
     written = _written(found.level, leaving, next((each for each in names if each != leaving), ""))
-    shown_there, written = _displayed(found, earlier, len(before), out_of, written) if not fills else ([], written)
+    shown_there, held_by = list[Fact](), {earlier: before[earlier], len(before): added}
+    if not fills:
+        shown_there, written = _displayed(found, held_by, out_of, written, by_name=not ties)
     tying = list(tied(found)) if ties else []
     rest = ((name, _once(found.level, name, each)) for name, each in lists.items() if name not in names)
     also = "".join(f" {name} holds a parameter twice: {once}." for name, once in rest if once)
@@ -70,7 +75,7 @@ def in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding |
         written, also = without_marks(written), without_marks(also)
     return refusal(
         found,
-        f"{what} {'is' if len(shared) == 1 else 'are'} in two parameter groups: {earlier} and {len(before)}.",
+        f"{sentence(what) if whole else what} {are} in two parameter groups: {earlier} and {len(before)}.",
         (
             *(shown(place, f"puts it into {name}.") for name, place in fills.items()),
             *shown_there,
@@ -84,7 +89,7 @@ def in_two_groups(found: Refusal, optimizer: torch.optim.Optimizer) -> Finding |
         if left[out_of]
         else f"Leave out group {len(before)}: group {earlier} has all of its parameters.",
         fills.get(leaving),
-        exact=not shown_there,
+        exact=not any(isinstance(each, Evidence) and each.certainty == "read" for each in shown_there),
     )
 
 
@@ -101,7 +106,9 @@ def tied(found: Refusal) -> Iterator[Place]:
             yield body.place(each)
 
 
-def _displayed(found: Refusal, first: int, second: int, out_of: int, written: str) -> tuple[list[Fact], str]:
+def _displayed(
+    found: Refusal, held: Mapping[int, Sequence[object]], out_of: int, written: str, *, by_name: bool
+) -> tuple[list[Fact], str]:
     """Where two groups of the program's only written list of groups are filled, and how one leaves out the other's."""
     every = [
         (body, statement, [_params(each) for each in node.elts])
@@ -110,12 +117,21 @@ def _displayed(found: Refusal, first: int, second: int, out_of: int, written: st
         if isinstance(node, ast.List) and len(node.elts) > 1 and all(isinstance(each, ast.Dict) for each in node.elts)
     ]
     body, statement, values = every[0] if len(every) == 1 else (None, None, [])
-    if (
-        body is None
-        or statement is None
-        or second >= len(values)
-        or not all(isinstance(values[k], ast.Name) for k in (first, second))
-    ):
+    first, second = held
+    both = [value for k in held if k < len(values) and (value := values[k]) is not None]
+    if body is None or statement is None or len(both) < 2:
+        return [], written
+    if all(isinstance(each, ast.Call) and callee(each)[1] == "parameters" for each in both):
+        ends = (body.place(each, body.lines[each.lineno - 1].strip()) for each in both)
+        pairs = [(k, at) for k, at in zip((first, second), ends, strict=True) if at.line != found.level.line]
+        whole, part = (both[1], both[0]) if out_of == second else (both[0], both[1])
+        here = next((each for each in found.failure.users if each.body and each.body.node is body.node), found.level)
+        modules = [value_of(here, callee(each)[0]) for each in both if isinstance(each, ast.Call)]
+        own = [[*map(id, parameters_in(each))] if is_module(each) else [] for each in modules]
+        sure = own == [[*map(id, each)] for each in held.values()]
+        seen: list[Fact] = [shown(at, f"fills group {k}.", sure_if(sure)) for k, at in pairs]
+        return seen, _apart(body, statement, whole, part, by_name=by_name)
+    if not all(isinstance(each, ast.Name) for each in both):
         return [], written
     names = {k: dotted(values[k]) or "" for k in (first, second)}
     above = [each for each in spots(body.node) if each.node.lineno < statement.lineno]
@@ -126,6 +142,32 @@ def _displayed(found: Refusal, first: int, second: int, out_of: int, written: st
     leaving, other = names[out_of], names[first if out_of == second else second]
     kept = _without(leaving, other)
     return lines, put_at(f"{leaving} = {kept}", "above", body.place(statement)) if kept else written
+
+
+def _apart(body: Body, statement: ast.stmt, kept: ast.expr, other: ast.expr, *, by_name: bool) -> str:
+    """How a group of all parameters of a module leaves out those of a part of it."""
+    (whole, _), (part, _) = callee(kept), callee(other)  # type: ignore[arg-type]  # as the caller has seen
+    path, inner = dotted(whole), dotted(part)
+    new = f"[p for p in {body.text(kept)} if all(p is not each for each in {body.text(other)})]"
+    if by_name and path and inner and inner.startswith(f"{path}."):
+        prefix = f"{inner.removeprefix(f'{path}.')}."
+        new = f'[p for name, p in {path}.named_parameters() if not name.startswith("{prefix}")]'
+    if kept.lineno == statement.lineno == statement.end_lineno:
+        at, used = body.place(statement), {use.name for each in statements(body.node) for use in uses(each)}
+        if whole_line := rewritten(body, statement, {kept: new}):
+            return on_line(at, whole_line)
+        line = rewritten(body, statement, {kept: "others"})
+        return f"{put_at(f'others = {new}', 'above', at)}, and {on_line(at, line)}" if "others" not in used else ""
+    line, at = rewritten_line(body, kept, new), body.place(kept, body.lines[kept.lineno - 1].strip())
+    return f"on line {at.line}, write `{line}`{change(at, at.text, line)}" if line else ""
+
+
+def _whole(found: Refusal, parameters: Sequence[torch.Tensor]) -> str:
+    """The module of which these are all parameters; empty for one alone, whose name says more."""
+    wanted = [id(each) for each in parameters]
+    known = found_around(found.failure.frames, torch.nn.Module) if len(wanted) > 1 else ()
+    inside = ((f"{path}.{at}".rstrip("."), one) for module, path in known for at, one in modules_in(module))
+    return next((as_code(path) for path, each in inside if [id(one) for one in parameters_in(each)] == wanted), "")
 
 
 def _params(group: ast.expr) -> ast.expr | None:

@@ -138,8 +138,29 @@ def returns(cls: type | None, name: str) -> list[Place]:
 
 
 def elements(statement: ast.Return) -> list[ast.expr]:
-    """The values that a statement returns: the elements of a tuple that is written out, else the one value."""
+    """The values that a statement returns: the elements of a tuple that is written out, or put together of such, else
+    the one value."""
     value = statement.value
-    if isinstance(value, ast.Tuple | ast.List) and not any(isinstance(each, ast.Starred) for each in value.elts):
-        return list(value.elts)
-    return [value] if value is not None else []
+    parts = concatenated(value) if value is not None else []
+    if value is None or not any(isinstance(each, ast.Starred) for each in parts):
+        return parts
+    return [value]
+
+
+def concatenated(value: ast.expr) -> list[ast.expr]:
+    """The elements of a tuple, also of `(None,) * 2 + (x, y) + tuple(rest)`, what is no tuple written out unpacked; the
+    expression itself if it is no such."""
+    match value:
+        case ast.Tuple(elts=elts) | ast.List(elts=elts):
+            return [*elts]
+        case ast.BinOp(left=ast.Tuple(elts=elts), op=ast.Mult(), right=ast.Constant(value=int(times))):
+            return [*elts] * times
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            both = [concatenated(left), concatenated(right)]
+            if any(each != [one] for each, one in zip(both, (left, right), strict=True)):
+                return [
+                    part
+                    for parts, one in zip(both, (left, right), strict=True)
+                    for part in ([ast.Starred(one)] if parts == [one] else parts)
+                ]
+    return [value]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -14,6 +15,7 @@ from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import a_kind, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, only, read_at
+from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, spots, uses
 from backsight.source.body import SCOPES, callee, calls_in, dotted, functions, keyword, last_name, statements
 from backsight.source.callables import Callable, callables
@@ -186,9 +188,9 @@ def _without_setup(found: Refusal, match: Match) -> Remedy | None:
     made = (f" There, {result} is `output`." if result else "") + (
         f" Compute {listed(others)} from the inputs again there." if others else ""
     )
-    edits = ""
-    if not others and all(each in body.node.body for each in saving):
-        first = [unpacked, *([f"{result} = output"] if result else [])]
+    edits, again = "", _computing(body, others, saving)
+    if again is not None and all(each in body.node.body for each in saving):
+        first = [unpacked, *([f"{result} = output"] if result else []), *map(ast.unparse, again)]
         edits = f"{write(definition(body), head)}{_moved(body, setup, first, saving)}"
     calls = ((level, call) for level in found.failure.users for call in calls_in(level.statement))
     transforming = next(((level, callee(call)[1]) for level, call in calls if callee(call)[1] in _TRANSFORMS), None)
@@ -217,6 +219,19 @@ def _made_and_saved(body: Body, saving: Sequence[ast.stmt]) -> tuple[str | None,
     results = [each.value for each in statements(body.node) if isinstance(each, ast.Return)]
     result = dotted(results[0]) if len(results) == 1 else None
     return result if result in read else None, [each for each in read if each != result]
+
+
+_DRAWS = re.compile(r"rand|dropout|bernoulli|multinomial|normal|_\b")
+
+
+def _computing(body: Body, names: Sequence[str], saving: Sequence[ast.stmt]) -> list[ast.stmt] | None:
+    """The assignments at the top of forward that lead to what it saves, which can run again; None where others do."""
+    found = {each: ancestors(body, each, at.lineno) for at in saving for each in names}
+    lines = {place.line for every in found.values() for each in every.values() for place in each.bound}
+    every = [each for each in body.node.body if each.lineno in lines] if isinstance(body.node, ast.FunctionDef) else []
+    drawn = any(_DRAWS.search(callee(call)[1]) for each in every for call in calls_in(each))
+    simple_ones = all(isinstance(each, ast.Assign) and each not in saving for each in every)
+    return every if len(every) == len(lines) and simple_ones and not drawn else None
 
 
 # Which of its returns gave a function's result, by the type of that.

@@ -120,7 +120,7 @@ def _resumed(found: Refusal, match: Match) -> Remedy | None:
     name = known.name if known is not None else names_of(found.failure, [optimizer])[0] or "the optimizer"
     argument = _argument(found, "last_epoch")
     lines: list[Fact] = []
-    place, begins = None, "leave last_epoch at its default, -1"
+    place, begun, begins = None, False, "leave last_epoch at its default, -1"
     if argument is not None:
         level, value = argument
         place, body = level.place, level.body
@@ -130,7 +130,7 @@ def _resumed(found: Refusal, match: Match) -> Remedy | None:
         lines.append(f"last_epoch is {shows}." if here else shown(place, f"passes last_epoch={shows}."))
         passing = rewritten(body, level.statement, {value: "-1"}) if body and level.statement else ""
         if (decided := _decided(level, text, epoch)) is not None:
-            place, new = decided
+            (place, new), begun = decided, True
             lines.append(shown(place, f"sets {text}."))
             begins += f": `{new}` on line {place.line}{write(place, new)}, if nothing else counts from it"
         elif passing:
@@ -140,8 +140,9 @@ def _resumed(found: Refusal, match: Match) -> Remedy | None:
     if (unsaved := _unsaved(found, name)) is not None:
         lines.append(shown(unsaved[0], f"keeps no state of {name}.", "read"))
         resumes = unsaved[1]
-        if "load_state_dict" in resumes:  # the program does resume
-            return Remedy(f"{sentence(resumes)}. {OR}To begin a training instead, {begins}.", tuple(lines), place)
+    loads = any(callee(call)[1] == "load_state_dict" for _, _, call in calls_of(*user_files(found.failure)))
+    if "load_state_dict" in resumes or (loads and not begun):  # the program does resume
+        return Remedy(f"{sentence(resumes)}.", tuple(lines), place)
     return Remedy(f"To begin a training, {begins}. {OR}To resume one, {resumes}.", tuple(lines), place)
 
 

@@ -281,23 +281,31 @@ class _Rows:
 
 
 def _of_row(case: Unused) -> str:
-    """To ask for the gradient of the whole tensor and take the row of the pass; empty where no loop gives the row."""
+    """To ask for the gradient of the whole tensors and take the row of the pass; empty where no loop gives the rows."""
     level, call = case.failure.user, gradient_call(case.failure.user)
-    if level is None or call is None or call.inputs is None or len(case.failure.inputs) != 1:
+    if level is None or call is None or call.inputs is None or len(case.failure.inputs) != len(case.tensors):
         return ""
-    body, found = call.body, next(_rows(level, call, case.name, case.tensors[0]), None)
-    held = value_of(level, found.whole) if found is not None else None
-    if found is None or not (is_tensor(held) and is_in(case.graph, held)):
+    body, named = call.body, zip(case.names, case.tensors, strict=True)
+    every = [found for name, row in named if (found := next(_rows(level, call, name, row), None)) is not None]
+    held = [value_of(level, each.whole) for each in every if each.loop is every[0].loop]
+    if len(held) < len(case.tensors) or not all(is_tensor(each) and is_in(case.graph, each) for each in held):
         return ""
-    whole, loop, counting, first = body.text(found.whole), found.loop, _counting(body, found), ""
-    taken = call.result(f"{_asking(call, whole)}[0][{found.index}]")
+    wholes, loop, index, first = [body.text(each.whole) for each in every], every[0].loop, every[0].index, ""
+    counting, several = _counting(body, every[0]), len(every) > 1
+    asking = _asking(call, f"({', '.join(wholes)})" if several else wholes[0])
+    taken = call.result(f"{asking}[0][{index}]")
+    if several:
+        taken = {call.node: f"tuple(each[{index}] for each in {asking})"}
     if counting and isinstance(loop, ast.For):
         header = rewritten(body, loop, counting)
         if not header:
             return ""
         first, counting = f"{on_line(body.place(loop), header)}, and ", {}
     line = (not counting and _unpacked(call.statement, taken)) or call.rewritten({**counting, **taken})
-    return f"Take the gradient of {whole}, then the row of it: {first}{on_line(call.place, line)}." if line else ""
+    of = "of each" if several else "of it"
+    return (
+        f"Take the gradient of {listed(wholes)}, then the row {of}: {first}{on_line(call.place, line)}." if line else ""
+    )
 
 
 def _rows(level: Level, call: GradientCall, name: str, row: torch.Tensor) -> Iterator[_Rows]:
