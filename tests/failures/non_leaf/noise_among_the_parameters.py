@@ -1,6 +1,6 @@
 # code: BS206
 # variable: net.cell.inner.weight_ih
-# cause: inner._parameters[name] = getattr(self, name + "_raw") * torch.rand(())
+# line: 36
 # fix: torch.optim.RMSprop([p for p in net.parameters() if p.is_leaf], lr=0.01)
 import torch
 from torch import nn

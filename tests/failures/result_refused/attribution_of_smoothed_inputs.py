@@ -1,6 +1,6 @@
 # code: BS219
 # variable: noisy
-# cause: noisy = batch + 0.1 * torch.randn_like(batch)
+# cause: batch.requires_grad = True
 # fix: batch = batch.detach().requires_grad_()
 import torch
 from torch import nn

@@ -1,6 +1,6 @@
 # code: BS201
 # variable: loss
-# cause: loss.backward()
+# line: 23
 # fix: remove line 23
 import torch
 from torch import nn
