@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
-from backsight.diagnosis.errors.parts_joined import by_loop, by_unpacking, changed_anew, is_only_shown
+from backsight.diagnosis.errors.parts_joined import by_helper, by_loop, by_unpacking, changed_anew, is_only_shown
 from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.evidence.custom import class_behind, returns
 from backsight.diagnosis.evidence.registered import registrations
@@ -204,6 +204,8 @@ def _copied_by_caller(found: Written, level: Level, name: str, maker: ast.stmt |
     if not isinstance(maker, ast.For):
         new = f"{name} = {name}.clone()"
         return f"Modify a copy: put `{new}` before line {level.line}{put(new, 'above', level.place)}."
+    if fix := by_helper(found, level, maker):
+        return fix
     whole = level.body.text(maker.iter) if level.body else "the whole"
     new, at, plain = f"{whole} = {whole}.detach().clone()", lines_of(level.place.file, maker.lineno)[0], ""
     outside = found.callers[[*found.callers].index(level) :]
