@@ -87,9 +87,9 @@ def by_helper(found: Written, caller: Level, loop: ast.For) -> str:
     node, call = body.node if body is not None else None, getattr(caller.statement, "value", None)
     if body is None or outer is None or not isinstance(node, ast.FunctionDef) or not isinstance(call, ast.Call):
         return ""
-    given, part = only(call.args), _part_of(loop, dotted(loop.target) or "")
+    at, part = _position(call, dotted(loop.target) or ""), _part_of(loop, dotted(loop.target) or "")
     taken = _taken(caller, part) if part is not None else None
-    plain = not call.keywords and dotted(given) == dotted(loop.target) and [a.arg for a in node.args.args] == [view]
+    plain = at is not None and [each.arg for each in node.args.args][at : at + 1] == [view]
     if taken is None or not plain or loop.body != [caller.statement] or not _is_read(outer, taken.source, loop):
         return ""
     changes = inplace_changes(body, view)
@@ -97,20 +97,26 @@ def by_helper(found: Written, caller: Level, loop: ast.For) -> str:
     ends = any(isinstance(each, ast.Return | ast.Yield | ast.For | ast.If) for each in ast.walk(node))
     every = [each for each in calls_of(body.file) if dotted(each[2].func) == dotted(call.func)]
     others = [each for each in every if each[2] is not call]
-    again = [(at, each, dotted(only(one.args))) for at, each, one in others if isinstance(each, ast.Expr)]
+    again = [
+        (of, one, dotted(next(iter(each.args[at:]), None))) for of, one, each in others if isinstance(one, ast.Expr)
+    ]
     if None in new or ends or dotted(taken.source) is None or len(again) < len(others) or not all(a[2] for a in again):
         return ""
     whole = taken.joined(outer, f"[{outer.text(call)} for {outer.text(loop.target)} in {outer.text(loop.iter)}]")
-    anew = [
-        f"on line {at.line}, write `{out_of_place(body, at.line)}`{edit}" for at, edit in zip(changes, new, strict=True)
-    ]
-    end = f"return {view}"
-    sites = "".join(f"; {on_line(at.place(each), f'{name} = {at.text(each)}')}" for at, each, name in again)
+    pairs = zip(changes, new, strict=True)
+    anew = [f"on line {each.line}, write `{out_of_place(body, each.line)}`{edit}" for each, edit in pairs]
+    sites = "".join(f"; {on_line(of.place(each), f'{name} = {of.text(each)}')}" for of, each, name in again)
+    end, first = f"return {view}", outer.place(loop)
     return (
         f"Let {node.name} return a new tensor: {', '.join(anew)}, and put `{end}` at the end of it"
-        f"{put(end, 'end', body.place(node))}. Then write `{whole}`{write(outer.place(loop), whole)} instead of the loop "
-        f"on line {loop.lineno}{sites}."
+        f"{put(end, 'end', body.place(node))}. Then write `{whole}`{write(first, whole)} instead of the loop on line "
+        f"{loop.lineno}{sites}."
     )
+
+
+def _position(call: ast.Call, name: str) -> int | None:
+    """At which position a call is given a name."""
+    return only(k for k, each in enumerate(call.args) if name and dotted(each) == name)
 
 
 def by_unpacking(found: Written, maker: ast.stmt | None, others: Sequence[Place]) -> str:

@@ -204,17 +204,16 @@ def _copied_by_caller(found: Written, level: Level, name: str, maker: ast.stmt |
     if not isinstance(maker, ast.For):
         new = f"{name} = {name}.clone()"
         return f"Modify a copy: put `{new}` before line {level.line}{put(new, 'above', level.place)}."
-    if fix := by_helper(found, level, maker):
-        return fix
     whole = level.body.text(maker.iter) if level.body else "the whole"
     new, at, plain = f"{whole} = {whole}.detach().clone()", lines_of(level.place.file, maker.lineno)[0], ""
     outside = found.callers[[*found.callers].index(level) :]
     if isinstance(maker.iter, ast.Name) and is_only_shown(outside, whole, _last_line(maker)):
-        plain = f" If {whole} needs no gradient, {put_at(new, 'above', at)}."
+        plain = f" {OR}If {whole} needs no gradient, {put_at(new, 'above', at)}."
     return (
-        f"Modify {whole} as a whole before the loop, or compute new parts and join them with {_join(whole)}([...]): "
-        f"a copy of {name} would not be written into {whole}.{plain}"
-    )
+        by_helper(found, level, maker)
+        or f"Modify {whole} as a whole before the loop, or compute new parts and join them with {_join(whole)}([...]): "
+        f"a copy of {name} would not be written into {whole}."
+    ) + plain
 
 
 def _join(taken: str) -> str:
