@@ -146,14 +146,18 @@ def _listed(found: re.Match[str]) -> str:
 
 def main() -> int:
     check, named = "--check" in sys.argv[1:], [Path(name).resolve() for name in sys.argv[1:] if name != "--check"]
-    with ThreadPoolExecutor(max_workers=4) as pool:
-        texts = dict(zip(named or pages(), pool.map(filled, named or pages()), strict=True))
-    stale = [page for page, text in texts.items() if text != page.read_text(encoding="utf-8")]
-    for page in stale:
-        print(f"{'out of date' if check else 'filled in'}: {page.relative_to(ROOT)}")
-        if not check:
-            page.write_text(texts[page], encoding="utf-8")
-    return int(check and bool(stale))
+    stale = False
+    for are_lists in (False, True):  # a list of pages quotes them as they are then
+        wanted = [page for page in named or pages() if (page.name == "index.md") is are_lists]
+        with ThreadPoolExecutor(max_workers=4) as pool:
+            texts = dict(zip(wanted, pool.map(filled, wanted), strict=True))
+        for page, text in texts.items():
+            if text != page.read_text(encoding="utf-8"):
+                stale = True
+                print(f"{'out of date' if check else 'filled in'}: {page.relative_to(ROOT)}")
+                if not check:
+                    page.write_text(text, encoding="utf-8")
+    return int(check and stale)
 
 
 if __name__ == "__main__":

@@ -161,7 +161,9 @@ def _cells(page: str, row: str, table: str = "") -> list[str]:
 
 def _figures() -> dict[str, str]:
     """What the README says in numbers, and the same as what it counts, or as the page that measured it, has it."""
-    perceptron = _cells("performance.md", "10,000 steps of a perceptron")
+    perceptron, transformer = (
+        _cells("performance.md", f"10,000 steps of a {each}") for each in ("perceptron", "transformer")
+    )
     encoder, histograms = (
         _cells("performance.md", row, "transformer |")[-1] for row in ("backsight", "TensorBoard histograms")
     )
@@ -176,7 +178,8 @@ def _figures() -> dict[str, str]:
         r"Python ([\d.]+) or later": python[1],
         r"PyTorch ([\d.]+) or later": torch[1],
         r"([\d.]+) times for a perceptron's": perceptron[1],
-        r"([\d.]+) times\s+for the perceptron while": f"{float(perceptron[2]):.1f}",
+        r"([\d.]+) times for 10,000 transformer steps": transformer[1],
+        r"([\d.]+) times\s+for the perceptron,": f"{float(perceptron[2]):.1f}",
         r"`--record`: ([\d.]+) times for a large encoder": f"{float(encoder):.2f}",
         r"TensorBoard's histograms take ([\d.]+)": f"{float(histograms):.2f}",
         r"adds (\d+) MB at its peak": f"{float(peak):.0f}",

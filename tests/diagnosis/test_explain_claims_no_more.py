@@ -78,6 +78,33 @@ def test_nothing_is_said_to_detach_an_output_where_nothing_does(source):
     assert "not computed from the inputs, or was detached" in finding.title
 
 
+SCHEDULE = """
+sgd = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=0.1)
+batches = torch.ones(4, 3)
+schedule = torch.optim.lr_scheduler.OneCycleLR(sgd, max_lr=0.1, total_steps={total})
+sgd.step()
+"""
+OVER = {
+    "the text from elsewhere": "raise ValueError('Tried to step 4 times. The specified number of total steps is 3')",
+    "a loop without a number": SCHEDULE.format(total=3) + "while True:\n    schedule.step()",
+    "a condition": SCHEDULE.format(total=1) + "for k in range(9):\n    if k % 2:\n        schedule.step()",
+    "a round that is left out": SCHEDULE.format(total=1)
+    + "for x in batches:\n    if x.sum() > 9:\n        continue\n    schedule.step()",
+    "data that is there later": SCHEDULE.format(total=1) + "data = batches * 2\nfor x in data:\n    schedule.step()",
+    "a state that may not be loaded": SCHEDULE.format(total="len(batches) - 2").replace("sgd.step()", "resume = False")
+    + "if resume:\n    schedule.load_state_dict({})\nwhile True:\n    schedule.step()",
+    "two statements": SCHEDULE.format(total=2) + "schedule.step()\nfor x in batches:\n    schedule.step()",
+    "a loop that runs again": SCHEDULE.format(total=4)
+    + "def train():\n    for x in batches:\n        schedule.step()\ntrain()\ntrain()",
+}
+
+
+@pytest.mark.parametrize("source", OVER.values(), ids=OVER)
+def test_a_schedule_is_given_no_number_of_steps_where_the_loops_do_not_tell_it(source):
+    finding = explained(source)
+    assert (finding.code, finding.exact, finding.edits) == ("BS234", False, ())
+
+
 EMPTY = {
     "an empty list": "torch.optim.SGD([], lr=0.1)",
     "what a function returned": "def chosen():\n    return []\ntorch.optim.SGD(chosen(), lr=0.1)",

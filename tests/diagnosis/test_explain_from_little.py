@@ -102,6 +102,9 @@ WITHOUT_TRACEBACK = {
 }
 
 MESSAGES = {
+    "Tried to step 4 times. The specified number of total steps is 3": (
+        "The schedule of the learning rate was made for 3 steps, and is stepped once more."
+    ),
     "grad can be implicitly created only for scalar outputs": (
         "The tensor is not a scalar, but backward() must start from one number."
     ),

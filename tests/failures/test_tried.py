@@ -24,7 +24,6 @@ SECOND_FAULTS = {
     "scalar/energy_of_a_field": "the phase starts as zeros, where the gradient is 0",
     "second_backward/content_of_a_frozen_network": "the picture starts as what it is compared with",
     "second_backward/regularized_in_the_second": "an alternative is for a loss that should train something besides",
-    "views/hue_of_the_whole": "an alternative is for pictures that need no gradient, and these need one",
 }
 """The programs in which a fix is right, and what the program does besides makes it fail; each with what that is."""
 

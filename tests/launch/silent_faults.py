@@ -24,6 +24,28 @@ def batch(n=16, inputs=4):
 """
 
 FAULTS = {
+    "BS108 the logarithm of probabilities that become 0 late": """
+model = net(4, 3)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(30):
+    x, y = batch()
+    sharpness = 1 if step < 8 else 400
+    chances = F.softmax(model(x) * sharpness, dim=1)
+    loss = F.nll_loss(chances.log(), (y[:, 0] > 0).long())  #!
+    $update
+""",
+    "BS108 a division by a norm that becomes 0 late": """
+model = net(4, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+for step in range(30):
+    x, y = batch()
+    out = model(x)
+    if step >= 8:
+        out = out * (y > -9).float() * 0
+    size = out.square().sum(1, keepdim=True)
+    loss = F.mse_loss(out / size, x[:, :2])  #!
+    $update
+""",
     "BS127 a generator whose critic is given a sample without its graph, beside a reconstruction": """
 generator, critic = net(4, 4), net(4, 1)
 g_opt = torch.optim.Adam(generator.parameters(), lr=0.002)

@@ -35,7 +35,7 @@ def test_a_long_training_in_order_runs_as_ever_and_nothing_is_said(name: str, tm
     for way in ([], ["--record", "--run", str(tmp_path / "run")]):
         observed, seen, said = ended("-m", "backsight", "run", *way, f"{name}.py")
         assert (observed, seen) == (status, out)
-        (steps,) = re.findall(r"nothing found in ([\d,]+) optimizer steps\b.*: audited ", said)
+        (steps,) = re.findall(r"nothing found in ([\d,]+) optimizer steps\b.*: checked ", said)
         assert int(steps.replace(",", "")) >= STEPS
 
     audited, said, _ = ended("-m", "backsight", "runs", "audit", str(tmp_path / "run"))

@@ -22,8 +22,7 @@ for step in range(5):
 print(*(p.double().sum().item() for p in model.parameters()))
 """
 
-THREE = "backsight: nothing found in 5 optimizer steps: audited 3 of their losses, the last with"
-QUIET = f"{THREE} 8 operations and 4 leaves\n"
+QUIET = "backsight: nothing found in 5 optimizer steps: checked how 3 of their losses were computed\n"
 
 
 def observed(bench, source, *options, **more):
@@ -134,7 +133,7 @@ def test_a_compiled_model_is_observed_without_a_warning(bench):
     ended = observed(bench, source, flags=("-W", "error:Using:UserWarning"))
     said = [line for line in ended.err.splitlines() if line.startswith("backsight: ")]  # dynamo may warn of this Python
     assert ended.status == 0 and len(said) == 1
-    assert said[0].startswith("backsight: nothing found in 5 optimizer steps: audited 3 of their losses")
+    assert said[0].startswith(QUIET.rstrip())
 
 
 def test_a_failure_of_ours_is_one_line_and_not_the_end(bench):
@@ -155,8 +154,8 @@ FROZEN = LOOP.replace("for step", "model[0].requires_grad_(False)\nfor step", 1)
 
 def test_what_is_only_worth_knowing_is_counted(bench):
     assert observed(bench, FROZEN).err.startswith(
-        "backsight: nothing found in 5 optimizer steps, but 1 note, BS109 (--notes shows it): audited 3 of their "
-        "losses, "
+        "backsight: nothing found in 5 optimizer steps, but 1 note, BS109 (--notes shows it): checked how 3 of "
+        "their losses "
     )
 
 
@@ -185,18 +184,16 @@ for step in range(5):
     optimizer.step()
 """
 
-AUDITED = f"{THREE} 2 operations and 1 leaf\n"
-
 
 def test_a_training_without_modules_is_audited_at_its_steps(bench):
-    assert observed(bench, PLAIN).err == AUDITED
+    assert observed(bench, PLAIN).err == QUIET
 
 
 @pytest.mark.process
 def test_a_script_that_first_asks_whether_torch_is_there_is_observed(bench):
     asking = "import importlib.util\nprint(importlib.util.find_spec('torch').loader.get_filename())\n"
     ended = observed(bench, asking + PLAIN)
-    assert (ended.out, ended.err) == (bench.forked.python("train.py").out, AUDITED)
+    assert (ended.out, ended.err) == (bench.forked.python("train.py").out, QUIET)
 
 
 def test_hooks_of_the_script_on_every_optimizer_step_go_on(bench):
@@ -205,7 +202,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 register_optimizer_step_pre_hook(lambda *_: print('step'))
 """
     ended = observed(bench, hook + PLAIN)
-    assert (ended.status, ended.out, ended.err) == (0, "step\n" * 5, AUDITED)
+    assert (ended.status, ended.out, ended.err) == (0, "step\n" * 5, QUIET)
 
 
 def test_a_loss_that_is_never_to_be_seen_is_looked_for_a_few_times_only(bench):
@@ -228,7 +225,7 @@ print(looks)
 """
     ended = observed(bench, source)
     assert ended.out == f"{[None] * 8}\n"
-    assert ended.err.startswith("backsight: 50 optimizer steps; no loss was audited (")
+    assert ended.err.startswith("backsight: 50 optimizer steps; no loss was checked (")
 
 
 def test_outputs_of_an_odd_class_are_left_alone(bench):

@@ -140,3 +140,21 @@ def a_tensor_given_to_an_optimizer():
 @provokes(None)
 def backward_of_a_class_of_ones_own():
     type("Layer", (), {})().backward()
+
+
+def one_cycle(**length):
+    optimizer = torch.optim.SGD([leaf()], lr=0.1)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.1, **length)
+    for _ in range(5):
+        optimizer.step()
+        schedule.step()
+
+
+@provokes("BS234")
+def a_schedule_stepped_past_its_end():
+    one_cycle(total_steps=4)
+
+
+@provokes("BS234")
+def a_schedule_of_epochs_stepped_past_its_end():
+    one_cycle(epochs=2, steps_per_epoch=2)

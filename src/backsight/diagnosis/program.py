@@ -127,15 +127,15 @@ def method_of(call: ast.Call) -> tuple[str, str]:
     return ending(dotted(receiver)), method
 
 
-def constructions(frame: FrameType | None, optimizer: torch.optim.Optimizer, name: str) -> list[Place]:
+def constructions(frame: FrameType | None, made: object, name: str) -> list[Place]:
     """Return the statements that bind `name` to the result of a call, the function that runs first.
 
     What a person calls `self.opt` or `trainer.opt` is an attribute, and `opt` a variable: one is not the other. Where
-    some call the class of the optimizer, the others make something else. Where it is a variable of a function that
+    some call its class, the others make something else. Where it is a variable of a function that
     still runs and has bound it to a call itself, it was made there, whatever others call it.
     """
-    if made := [place for each in program_frames(frame) for place in _made_in(each, optimizer)]:
-        return made
+    if own := [place for each in program_frames(frame) for place in _made_in(each, made)]:
+        return own
     attribute, last = "." in name, ending(name)
     found = []
     for body, statement in statements_around(frame):
@@ -144,7 +144,7 @@ def constructions(frame: FrameType | None, optimizer: torch.optim.Optimizer, nam
         for target, value, _ in (each for goal in statement.targets for each in unpacked(goal, statement.value)):
             called = isinstance(target, ast.Attribute) is attribute and ending(dotted(target)) == last
             if called and isinstance(value, ast.Call):
-                found.append((body.place(statement), callee(value)[1] == type(optimizer).__name__))
+                found.append((body.place(statement), callee(value)[1] == type(made).__name__))
     of_class = [place for place, calls_class in found if calls_class]
     return of_class or [place for place, _ in found]
 

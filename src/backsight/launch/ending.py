@@ -8,12 +8,12 @@ import sys
 import weakref
 from collections.abc import Sequence
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
 from backsight.diagnosis import Finding
-from backsight.diagnosis.evidence.singular import Singular, kept_away, may_be_infinite
+from backsight.diagnosis.evidence.singular import Singular, Touched, kept_away, may_be_infinite, touched
 from backsight.diagnosis.evidence.values import is_finite
 from backsight.diagnosis.wording import numbered, shown
 from backsight.launch.sign import Sign, Step, key_of
@@ -23,6 +23,9 @@ from backsight.tape import Living, grad_fn, no_torch_function, sequence_number
 from backsight.tape.saved import is_readable
 from backsight.tracing import Told
 from backsight.tracing.steps import parameters
+
+if TYPE_CHECKING:
+    from backsight.launch.audits import Audits
 
 _MOST = 16
 """Optimizers that are remembered, the newest: a program may make one for each of its tasks."""
@@ -36,18 +39,28 @@ _READ = 16
 _NUMBERS: dict[torch.dtype, Any] = {torch.float32: ctypes.c_float, torch.float64: ctypes.c_double}
 
 
+class Since(NamedTuple):
+    """The step since which weights are NaN, what the program called the first of them, whether the loss of that step is
+    known to be finite, and what in it was where a gradient is infinite."""
+
+    number: int
+    name: str
+    is_loss_finite: bool
+    touched: tuple[Touched, ...] = ()
+
+
 class Lost(Sign):
     """Reads some values of each optimizer's smallest parameter, if it is in the memory of this machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, audits: Audits) -> None:
+        self._audits = audits
         self._small: Living[_Values] = Living()
-        self._lost: dict[int, tuple[int, str, bool]] = {}
+        self._lost: dict[int, Since] = {}
 
     @property
-    def since(self) -> tuple[int, str, bool] | None:
-        """The step since which weights are NaN, where it is known, what the program called the first of them, and
-        whether the loss of that step is known to be finite."""
-        return min(self._lost.values(), default=None)
+    def since(self) -> Since | None:
+        """Since when weights are NaN, where it is known."""
+        return min(self._lost.values(), key=lambda each: each.number, default=None)
 
     def doubled(self, step: Step) -> None:
         if step.steps == 1 and (small := _smallest(step.optimizer)) is not None:
@@ -65,7 +78,8 @@ class Lost(Sign):
         elif step.key not in self._lost:
             with no_torch_function():
                 name = next((each.path for each in search([held]).names[0] if "param_groups[" not in each.path), "")
-            self._lost[step.key] = step.number, name, _is_loss_finite()
+                seen = tuple(touched(self._audits.singular, step.caller()))
+            self._lost[step.key] = Since(step.number, name, _is_loss_finite(), seen)
 
 
 class _Values:
@@ -132,16 +146,15 @@ class Ending:
         self,
         *,
         audited: bool,
-        since: tuple[int, str, bool] | None = None,
+        since: Since | None = None,
         singular: Sequence[Singular] = (),
         hidden: Sequence[Told] = (),
     ) -> Finding | None:
         """Return what was lost; None if nothing was.
 
         singular: the operations of the losses that were audited, whose gradient may be infinite. audited: whether there
-        were audits, which have seen none of it. since: the step since which it is so, if known, what the program called
-        that then, and whether the loss was finite. hidden: where the program hides what is not finite after it has
-        computed with it.
+        were audits, which have seen none of it. since: what is known of the step since which it is so. hidden: where
+        the program hides what is not finite after it has computed with it.
 
         Infinities alone may be meant, and are left alone.
         """
@@ -152,7 +165,9 @@ class Ending:
             gone = any(_is_lost(values) for key, values in self._kept.items() if key not in alive)
         if not lost and not gone:
             return None
-        number, name, finite = since or (None, "", False)
+        number, name, finite, seen = since or (None, "", False, ())
+        if number is not None and len(seen) == 1:
+            return _told_touched(_called(lost, name), seen[0], number)
         if len(hidden) == 1 and not singular:
             return _told_hidden(_called(lost, name), hidden[0], number, finite)
         return _told(_called(lost, name), singular, hidden, audited, number)
@@ -179,6 +194,28 @@ def _called(lost: list[Any], known: str) -> str:
     name = next((found.path for names in search(lost[:1]).names for found in names), "A weight") if lost else known
     more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
     return f"{name or 'Weights'}{more} {'hold' if more or not name else 'holds'} NaN at the end."
+
+
+def _told_touched(lost: str, seen: Touched, since: int) -> Finding:
+    """Tell of weights that were lost in a step in which a gradient was infinite."""
+    op = "the division" if seen.by.op == "div" else seen.by.op
+    of = f"a division by {seen.operand}" if seen.by.op == "div" else f"{op} of {seen.operand}"
+    return Finding(
+        "BS108",
+        "warning",
+        f"{seen.operand} is {seen.number} in places, where the gradient of {op} is infinite: it makes the weights NaN.",
+        (
+            shown(
+                seen.by.place,
+                f"computes {of}: in step {numbered(since)}, {seen.times:,} of {seen.of:,} values of "
+                f"{seen.operand} are exactly {seen.number}.",
+            ),
+            f"{lost} They have been NaN since that step.",
+        ),
+        kept_away([seen.by]).rstrip(),
+        source=str(seen.by.place),
+        since=since,
+    )
 
 
 def _told_hidden(title: str, hidden: Told, since: int | None, finite: bool) -> Finding:

@@ -26,17 +26,17 @@ def untested(run: FirstSteps) -> tuple[str, ...]:
 
 
 def summary(run: FirstSteps, notes: Sequence[str] = (), explained: int = 0) -> str:
-    """Return `nothing found in 90 optimizer steps: audited 3 of their losses, the last with 45 operations and
-    14 leaves`.
+    """Return `nothing found in 90 optimizer steps: checked how 3 of their losses were computed`.
 
     `notes` are the codes of what was found and is only worth knowing, `explained` the errors that were told of.
     """
     if not run.audits:
-        return f"backsight: {_unaudited(run)}"
-    of = " of their losses" if run.audits < run.steps else f" loss{'es' * (run.audits > 1)}"
-    audited = f"audited {run.audits}{of}, {'the last ' * (run.audits > 1)}"
+        steps = counted(run.steps, "optimizer step")
+        return f"backsight: {steps}; no loss was checked (backsight checks those of the first steps of an optimizer)"
+    some = f"{run.audits} of their losses" if run.audits < run.steps else f"{run.audits} loss{'es' * (run.audits > 1)}"
     steps = counted(run.steps, "optimizer step")
-    return f"backsight: {_besides(explained)}nothing found in {steps}{_aside(notes)}: {audited}with {run.looked_at}"
+    nothing = f"{_besides(explained)}nothing found in {steps}{_aside(notes)}"
+    return f"backsight: {nothing}: checked how {some} {'were' if run.audits > 1 else 'was'} computed"
 
 
 def for_tools(run: FirstSteps, notes: Sequence[str] = (), explained: int = 0) -> str:

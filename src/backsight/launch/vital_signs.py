@@ -68,7 +68,7 @@ class VitalSigns:
         self.evaluating = Evaluating(self.modes)
         self.functional = Functional(watch)
         self._pruned = Pruned()
-        self.lost = Lost()
+        self.lost = Lost(self.audits)
         self._courses: Living[Course] = Living()
         self._signs: tuple[Sign, ...] = (
             self.audits,

@@ -45,7 +45,7 @@ from backsight.story.attached import (
     probabilities,
     soft,
 )
-from backsight.story.cuts import CutOff, asked, unrecorded
+from backsight.story.cuts import CutOff, asked, has_graph, unrecorded
 from backsight.story.decorated import kept_without, leaves_changed, of_a_caller, other_calls
 from backsight.story.enabling import computing, enabled
 from backsight.story.fixes import removed
@@ -260,6 +260,11 @@ def _of_gradient(cut: CutOff, operand: str, function: str) -> Mend:
         written = sentence(on_line(call.place, call.mended))
         return Mend(written or f"Pass {call.wanted} to {call.text} on line {call.place.line}", why)
     body, place, node, statement = cut.section.body, cut.cut.place, cut.node, cut.statement
+    if has_graph(node):
+        return Mend(
+            f"create_graph=True is there already: {operand or 'what is differentiated'} is linear, its derivative a "
+            "constant, and nothing can learn from that. Leave it out of the loss, or check what it is the derivative of"
+        )
     new = with_flag(body, statement, node, "create_graph") if statement and isinstance(node, ast.Call) else ""
     written = sentence(on_line(place, new))
     return Mend(written or f"Pass create_graph=True where the gradient is computed on line {place.line}", why)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy
 import torch
 
-from backsight.source import Cut, Place, statement_at
+from backsight.source import Cut, Place, parsed, statement_at
 from backsight.source.bindings import names_read, uses
 from backsight.source.body import (
     SCOPES,
@@ -485,6 +485,8 @@ def as_seen(cut: Severed, line: Line) -> CutOff:
         first, *around = (_block(off, line.place, operand) for off in offs)
         return replace(first, around=tuple(around))
     kind, why = _kind_and_why(cut)
+    if kind == "gradient" and has_graph(parsed(expression)):
+        why = f"returns the derivative of {operand or 'its output'}, which depends on nothing that requires grad"
     return CutOff(section, Cut(kind, line.place, expression, why), True, operand, seen=True)
 
 
@@ -493,6 +495,11 @@ def _block(off: Disabled, ran: Place, operand: str) -> CutOff:
     section, cut = Section(off.body, (), {}, {}), Cut("no_grad", off.place, off.text, "records nothing")
     inside = ((ran, operand),)
     return CutOff(section, cut, True, operand, inside, seen=True, calling=off.calling, enabled=off.enabled)
+
+
+def has_graph(node: ast.AST | None) -> bool:
+    """Whether a call asks for gradients with a graph: those without one then are constants."""
+    return isinstance(node, ast.Call) and is_constant(keyword(node, "create_graph"), True)
 
 
 def _kind_and_why(cut: Severed) -> tuple[Kind, str]:

@@ -131,12 +131,12 @@ def failure_of(error: BaseException) -> Failure:
 
 def failure_at(warning: Warning, frame: FrameType | None) -> Failure:
     """Read the stack below `frame`, where `warning` is just being given."""
-    return failure_from(warning, tuple(reversed(list(_stack(frame)))))
+    return failure_from(warning, tuple(reversed(list(stack(frame)))))
 
 
 def failure_within(error: BaseException, frame: FrameType) -> Failure:
     """Read the traceback of `error` as it passes a call that `frame` has made, and the stack below that."""
-    return failure_from(error, (*reversed(list(_stack(frame))), *_levels(error)))
+    return failure_from(error, (*reversed(list(stack(frame))), *_levels(error)))
 
 
 def around_engine(failure: Failure) -> Failure:
@@ -256,7 +256,8 @@ def _levels(error: BaseException) -> Iterator[Level]:
         trace = trace.tb_next
 
 
-def _stack(frame: FrameType | None) -> Iterator[Level]:
+def stack(frame: FrameType | None) -> Iterator[Level]:
+    """Yield the levels from a frame outwards."""
     while frame is not None:
         yield Level(frame, frame.f_lineno, column_at(frame))
         frame = frame.f_back

@@ -30,6 +30,7 @@ from backsight.diagnosis.errors import (  # noqa: F401  # each enters itself
     ready_twice,
     result_refused,
     scalar_outputs,
+    schedule_over,
     second_backward,
     unused_in_ddp,
     unused_input,

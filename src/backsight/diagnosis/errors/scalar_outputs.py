@@ -114,6 +114,15 @@ def _is_by_row(failure: Failure, root: torch.Tensor) -> bool:
     )
 
 
+def _backward_hook(failure: Failure) -> Place | None:
+    """Where modules are given a hook that is given gradients of outputs, which may be taken for those of samples."""
+    every = calls_of(*user_files(failure))
+    return next((body.place(each) for body, each, call in every if callee(call)[1] in _OF_OUTPUTS), None)
+
+
+_OF_OUTPUTS = ("register_full_backward_hook", "register_backward_hook", "register_full_backward_pre_hook")
+
+
 def _would_reduce(section: Section, choice: Choice) -> bool:
     """Whether a branch goes on with one number, the sum or mean of everything."""
     results = (each.value for each in choice.inside if isinstance(each, ast.Assign | ast.Return) and each.value)
@@ -218,6 +227,13 @@ def _fix(failure: Failure, name: str, unreduced: Place | None, given: Place | No
                 f"Put {name} = {name}.sum() before line {place.line}{put(f'{name} = {name}.sum()', 'above', place)}"
             )
         return f"{summed}: where each value is computed from its own row of the input, each row gets its own gradient."
+    if before and place is not None and (hook := _backward_hook(failure)) is not None:
+        total = put(f"{name} = {tensor}.sum()", "above", place)
+        return (
+            f"P{before[1:]}: then the step does not depend on the number of elements, and what the hook of line "
+            f"{hook.line} is given is divided by it. {OR}Or put {name} = {name}.sum() there{total}: then the hook is "
+            "given the gradient of each sample as if it were alone, and gradients of parameters are sums."
+        )
     if before:
         grows = f"does not grow with the number of elements, as that of {tensor}.sum() does"
         return f"P{before[1:]}: the gradient of a mean {grows}."

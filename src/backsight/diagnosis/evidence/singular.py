@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from types import FrameType
 from typing import NamedTuple
 
 from backsight.diagnosis.amending import functional, instead
 from backsight.diagnosis.births.birth import replaced, root_kept_away
-from backsight.source import Place, read_at
+from backsight.source import Place, only, read_at
 from backsight.source.body import callee, expressions, given_to
+from backsight.story.evaluated import value_of
+from backsight.story.failure import stack
+from backsight.story.memory import is_tensor
 from backsight.tape import Edge, Graph, Node
+from backsight.tape.saved import is_readable
 from backsight.tracing import current
 
 _AT = {
@@ -82,6 +87,36 @@ def may_be_infinite(each: Singular) -> str:
     if each.may_be_negative:
         return f"computes {each.op} of a parameter: it is NaN below 0, and its gradient is infinite {each.at}."
     return f"computes {each.op}, whose gradient is infinite {each.at}."
+
+
+class Touched(NamedTuple):
+    """An operation whose gradient was infinite: what it was computed of, the number that it was, and how often."""
+
+    by: Singular
+    operand: str
+    number: float
+    times: int
+    of: int
+
+
+def touched(found: Sequence[Singular], frame: FrameType | None) -> Iterator[Touched]:
+    """Yield those of some operations whose operand, in a variable of a function that runs, is where it must not be."""
+    levels = list(stack(frame))
+    for each in found:
+        body, statement = read_at(each.place)
+        level = next((at for at in levels if body is not None and at.body and at.body.node is body.node), None)
+        operand = only(of for node in expressions(statement) if (of := _operand(node, each.op)) is not None)
+        value = value_of(level, operand) if level is not None and operand is not None else None
+        if body is None or operand is None or not is_tensor(value) or not is_readable(value):
+            continue
+        for number in _NUMBERS.get(each.at, ()):
+            times = int((value.detach() == number).sum())
+            if times:
+                yield Touched(each, body.text(operand), number, times, value.numel())
+                break
+
+
+_NUMBERS = {"at 0": (0,), "where it divides by 0": (0,), "at 0 and 1": (0, 1), "at -1 and 1": (-1, 1), "at 1": (1,)}
 
 
 def kept_away(found: Sequence[Singular]) -> str:

@@ -75,9 +75,14 @@ class Returned:
 
     @property
     def variables(self) -> list[str]:
-        """What both losses are computed from by some module, the last first."""
-        made = [line for line, each in self._parameters.items() if each]
+        """What both losses are computed from by some module, the last first; what is only taken apart of that, as by
+        `chunk`, where no shared statement calls one."""
+        every = [line for line, each in self._parameters.items() if each]
+        made = [line for line in every if any(map(self._runs_module, calls_in(self.shared[line])))] or every
         return [name for line in sorted(made, reverse=True) for name in sorted(self._bound([line]))]
+
+    def _runs_module(self, call: ast.Call) -> bool:
+        return is_module(value_of(self.section, call.func)) or called_function(self.section, call) is not None
 
     def apart(self, trained: Collection[int]) -> tuple[str, list[str]]:
         """Say how to compute the loss that failed from what its own optimizer does not train, detached, and from what
