@@ -29,6 +29,8 @@ _FAILS = {
 _OF_THE_MACHINE = re.compile(r"no CUDA device|could not import|needs |root may ")
 """Why a test is skipped that tells of the machine, and not of PyTorch or Python."""
 
+_FOLDED = "<details><summary>Which tests are skipped there, and not everywhere</summary>"
+
 _COLUMNS = ("PyTorch", "Python", "features", "demo", "examples/broken", "deep graphs", "tests")
 
 
@@ -38,17 +40,22 @@ def filled(text: str) -> str:
 
 
 def _table(kept: list[Result], all_rooms: list[str]) -> str:
-    rows, notes = [], []
+    rows, notes, skips = [], [], []
     for result in kept:
         rows.append([result.torch, result.python, *_cells(result, all_rooms)])
-        if told := _notes(result, kept):
-            file = f"torch-{result.torch}-py{result.python}.json"
-            link = f"[{result.torch} on Python {result.python}](../tests/matrix/results/{file})"
+        file = f"torch-{result.torch}-py{result.python}.json"
+        link = f"[{result.torch} on Python {result.python}](../tests/matrix/results/{file})"
+        if told := _notes(result):
             notes.append(f"- {link}: {'. '.join(told)}.")
+        if skipped := _skips(result, kept):
+            skips.append(f"- {link}: {'; '.join(skipped)}.")
     lines = [_COLUMNS, ["---"] * len(_COLUMNS), *rows]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    below = "What is lost where, and which rooms' tests fail (the file of each row says why):"
-    return f"{table}\n\n{below}\n\n" + "\n".join(notes) if notes else table
+    blocks = ["\n".join(f"| {' | '.join(line)} |" for line in lines)]
+    if notes:
+        blocks += ["What is lost where, and which rooms' tests fail (the file of each row says why):", "\n".join(notes)]
+    if skips:
+        blocks += [_FOLDED, "\n".join(skips), "</details>"]
+    return "\n\n".join(blocks)
 
 
 def _cells(result: Result, all_rooms: list[str]) -> list[str]:
@@ -74,8 +81,8 @@ def _sum(parts: list[Part]) -> Part:
     return Part(sum(part.passed for part in parts), sum(part.failed for part in parts), sum(p.skipped for p in parts))
 
 
-def _notes(result: Result, kept: list[Result]) -> list[str]:
-    """Say what a user lacks there, which rooms' tests fail, and what is skipped there and not everywhere."""
+def _notes(result: Result) -> list[str]:
+    """Say what a user lacks there, and which rooms' tests fail."""
     doctor = result.parts.get("doctor", Part())
     lost = dict.fromkeys(skip.partition(" (")[0] for skip in doctor.skips)
     notes = [f"Lost: {'; '.join(FEATURES.get(feature, feature) for feature in lost)}"] if lost else []
@@ -85,14 +92,16 @@ def _notes(result: Result, kept: list[Result]) -> list[str]:
     failed = Counter({room: part.failed for room, part in result.tests.items() if part.failed})
     if failed:
         notes.append(f"Tests that fail: {_listed([f'{count} of `{room}`' for room, count in failed.most_common()])}")
+    return notes
+
+
+def _skips(result: Result, kept: list[Result]) -> list[str]:
+    """Say why tests are skipped there and not everywhere, and how many."""
     skipped = Counter[str]()
     for room, part in result.tests.items():
         others = [each.tests[room].skips for each in kept if each is not result and room in each.tests]
         skipped.update({why: n for why, n in part.skips.items() if not all(why in skips for skips in others)})
-    skips = [f"{why} ({count})" for why, count in skipped.most_common() if not _OF_THE_MACHINE.match(why)]
-    if skips:
-        notes.append(f"Tests that are skipped: {'; '.join(map(_escaped, skips))}")
-    return notes
+    return [_escaped(f"{why} ({count})") for why, count in skipped.most_common() if not _OF_THE_MACHINE.match(why)]
 
 
 def _listed(names: list[str]) -> str:

@@ -124,7 +124,7 @@ def test_what_is_skipped_everywhere_or_for_want_of_a_machine_is_not_told():
     usual = result("2.13.0", tests_tape=Part(1, skips={"no browser": 3}))
     skips = {"no browser": 3, "no CUDA device: 2 tests": 1, "no _unpack | no hook": 2}
     table = tested._table([result("2.10.0", tests_tape=Part(1, 0, 6, skips=skips)), usual], ["tape"])
-    assert table.endswith("torch-2.10.0-py3.11.json): Tests that are skipped: no \\_unpack \\| no hook (2).")
+    assert table.endswith("torch-2.10.0-py3.11.json): no \\_unpack \\| no hook (2).\n\n</details>")
 
 
 def test_the_range_is_the_one_in_which_the_main_job_works():
