@@ -150,6 +150,11 @@ def test_the_readme_is_read_in_a_few_minutes() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
 
 
+def test_a_section_of_the_changelog_is_for_users_and_read_in_a_few_minutes() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert max(len(section.splitlines()) for section in re.split("^## ", changelog, flags=re.MULTILINE)) <= 150
+
+
 def _cells(page: str, row: str, table: str = "") -> list[str]:
     """The first row that begins so of a table in docs/ that begins so."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
