@@ -24,6 +24,14 @@ def batch(n=16, inputs=4):
 """
 
 FAULTS = {
+    "BS114 steps so large that all units die": """
+model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=3.0)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y - 5)  #!
+    $update
+""",
     "BS108 the logarithm of probabilities that become 0 late": """
 model = net(4, 3)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
