@@ -126,14 +126,14 @@ def _without_last(body: Body | None, node: ast.expr | None, name: str) -> str:
     called = dotted(node.func) if isinstance(node, ast.Call) else None
     every = statements_of(body.file) if body is not None and called is not None else ()
     made = only((of, at, value) for of, at in every for target, value in assigned(at) if dotted(target) == called)
-    if made is None or not isinstance(made[2], ast.Call) or last_name(made[2].func) != "Sequential" or made[2].keywords:
+    of, at, value = made if made is not None else (None, None, None)
+    if of is None or at is None or not isinstance(value, ast.Call) or last_name(value.func) != "Sequential":
         return ""
-    of, at, value = made
-    *others, last = [None, *value.args]
+    last = value.args[-1] if value.args else None
     kind = last_name(last.func).lower() if isinstance(last, ast.Call) and library(last.func) else ""
     if last is None or kind != name.replace("_", "") or any(isinstance(each, ast.Starred) for each in value.args):
         return ""
-    left = ", ".join(of.text(each) for each in others if each is not None)
+    left = ", ".join(map(of.text, value.args[:-1]))
     if at.lineno == at.end_lineno:
         return instead(of, at, {value: f"{of.text(value.func)}({left})"})
     line = of.lines[last.lineno - 1].strip()
