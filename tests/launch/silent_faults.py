@@ -1014,6 +1014,36 @@ for step in range(40):
     loss = F.binary_cross_entropy_with_logits(model(x), (y > 0).float().squeeze(1))  #!
     $update
 """,
+    "BS122 a softmax that ends a Sequential": """
+model = nn.Sequential(
+    nn.Linear(4, 16),
+    nn.ReLU(),
+    nn.Linear(16, 3),
+    nn.Softmax(dim=1),
+)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    loss = F.cross_entropy(model(x), x[:, :3].argmax(1))  #!
+    $update
+""",
+    "BS122 a sigmoid that ends the head": """
+class Scorer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = net(4, 8)
+        self.head = nn.Sequential(nn.ReLU(), nn.Linear(8, 1), nn.Sigmoid())
+
+    def forward(self, x):
+        return self.head(self.body(x)).squeeze(1)
+
+model = Scorer()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.binary_cross_entropy_with_logits(model(x), (y > 0).float().squeeze(1))  #!
+    $update
+""",
     "BS122 sigmoid before bce_with_logits": """
 model = net()
 criterion = nn.BCEWithLogitsLoss()
