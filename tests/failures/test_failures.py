@@ -28,6 +28,7 @@ MISSED = frozenset(
         "modified/changed_before_and_after",
         "modified/clipped_elsewhere",
         "modified/comprehension_normalise",
+        "modified/corner_of_the_field",
         "modified/critique_kept_by_trainer",
         "modified/dict_entry_plus_equals",
         "modified/dropout_behind_each_activation",
