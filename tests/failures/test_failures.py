@@ -76,6 +76,7 @@ MISSED = frozenset(
         "second_backward/heads_that_take_turns",
         "second_backward/levels_of_a_tank_ma",
         "second_backward/logging_then_backward",
+        "second_backward/norms_shown_before_the_step",
         "second_backward/notebook_cells",
         "second_backward/nudged_between",
         "second_backward/nudged_by_data",
