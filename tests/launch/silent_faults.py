@@ -24,6 +24,14 @@ def batch(n=16, inputs=4):
 """
 
 FAULTS = {
+    "BS114 steps so large that all units die": """
+model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Linear(16, 8), nn.ReLU(), nn.Linear(8, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=3.0)
+for step in range(40):
+    x, y = batch()
+    loss = F.mse_loss(model(x), y - 5)  #!
+    $update
+""",
     "BS108 the logarithm of probabilities that become 0 late": """
 model = net(4, 3)
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
@@ -998,6 +1006,36 @@ class Scorer(nn.Module):
         score = self.layers(x)
         score = self.squash(score).squeeze(1)
         return score
+
+model = Scorer()
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, y = batch()
+    loss = F.binary_cross_entropy_with_logits(model(x), (y > 0).float().squeeze(1))  #!
+    $update
+""",
+    "BS122 a softmax that ends a Sequential": """
+model = nn.Sequential(
+    nn.Linear(4, 16),
+    nn.ReLU(),
+    nn.Linear(16, 3),
+    nn.Softmax(dim=1),
+)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(40):
+    x, _ = batch()
+    loss = F.cross_entropy(model(x), x[:, :3].argmax(1))  #!
+    $update
+""",
+    "BS122 a sigmoid that ends the head": """
+class Scorer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = net(4, 8)
+        self.head = nn.Sequential(nn.ReLU(), nn.Linear(8, 1), nn.Sigmoid())
+
+    def forward(self, x):
+        return self.head(self.body(x)).squeeze(1)
 
 model = Scorer()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)

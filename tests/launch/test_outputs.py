@@ -55,7 +55,10 @@ def test_a_result_that_is_not_used(bench):
 
 def test_a_model_that_has_died(bench):
     said = found(bench, "loss = (model(x) - y).square().mean()", DEAD)
-    assert "warning BS114  model returns bit-identical outputs for all 16 rows of its input.\n" in said
+    assert (
+        "warning BS114  model returns bit-identical outputs for all 16 rows of its input: a ReLU in it is dead.\n"
+        in said
+    )
     assert "This happened in 3 steps in a row, although its input rows differ." in said
 
 

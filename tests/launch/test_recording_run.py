@@ -127,7 +127,7 @@ def test_options_that_make_no_sense_are_refused(bench, options, said):
 def test_a_module_is_recorded_too(bench):
     bench.write("package/__init__.py", "")
     bench.write("package/train.py", LOOP)
-    bench.observed("--record", "-m", "package.train")
+    bench.observed("--record", "--every", "1", "-m", "package.train")
     (run,) = bs.runs_in(bench.folder / "runs")
     assert run.name.endswith("-train") and len(run.steps) == 6
 

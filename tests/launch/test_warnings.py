@@ -53,3 +53,29 @@ def test_an_error_that_follows_from_a_warning_refers_to_it(bench):
     assert said.count("  fix: ") == 2, "a fix is repeated, since the error is read first"
     said = bench.observed("train.py", flags=("-W", "ignore")).err
     assert "error BS213  hidden.grad is None: hidden is a non-leaf tensor" in said
+
+
+ANOMALY = """
+import torch
+
+torch.autograd.set_detect_anomaly(True)
+layer = torch.nn.Linear(3, 1, bias=False)
+
+
+def length(x):
+    return torch.sqrt(layer(x).pow(2)).sum()
+
+
+loss = length(torch.zeros(2, 3)) + 1
+loss.backward()
+"""
+
+
+@pytest.mark.process
+def test_the_stack_of_anomaly_mode_has_none_of_our_functions(bench):
+    bench.write("train.py", ANOMALY)
+    ended, plain = bench.observed("train.py"), bench.forked.python("train.py")
+    stacks = [said.err.partition("Traceback (most recent")[0].partition('  File "')[2] for said in (ended, plain)]
+    assert stacks[0].partition('"')[0].endswith("train.py")
+    assert "in length\n" in stacks[0]
+    assert stacks[0].partition("train.py")[2] == stacks[1].partition("train.py")[2]

@@ -12,7 +12,7 @@ import builtins
 from collections.abc import Iterator, Mapping, Sequence
 
 from backsight.diagnosis.program import loops_around
-from backsight.source import Body, Place, read_at, statement_at
+from backsight.source import Body, Place, only, read_at, statement_at
 from backsight.source.bindings import assigned, bound, parameters_of, uses
 from backsight.source.body import (
     block_of,
@@ -116,7 +116,29 @@ def bypassed(line: Line | None, name: str) -> str:
     """Write what an operation is given in place of its result, if the program calls it by name."""
     body, statement, node = expression_of(line)
     inner = given_of(node, name) or _given_to_module(body, node, name)
-    return instead(body, statement, {node: body.text(inner)}) if body and node is not None and inner is not None else ""
+    if body is None or node is None or inner is None:
+        return _without_last(body, node, name)
+    return instead(body, statement, {node: body.text(inner)})
+
+
+def _without_last(body: Body | None, node: ast.expr | None, name: str) -> str:
+    """Leave out the last module of the one `nn.Sequential` that such a call runs, where that is the operation."""
+    called = dotted(node.func) if isinstance(node, ast.Call) else None
+    every = statements_of(body.file) if body is not None and called is not None else ()
+    made = only((of, at, value) for of, at in every for target, value in assigned(at) if dotted(target) == called)
+    of, at, value = made if made is not None else (None, None, None)
+    if of is None or at is None or not isinstance(value, ast.Call) or last_name(value.func) != "Sequential":
+        return ""
+    last = value.args[-1] if value.args else None
+    kind = last_name(last.func).lower() if isinstance(last, ast.Call) and library(last.func) else ""
+    if last is None or kind != name.replace("_", "") or any(isinstance(each, ast.Starred) for each in value.args):
+        return ""
+    left = ", ".join(map(of.text, value.args[:-1]))
+    if at.lineno == at.end_lineno:
+        return instead(of, at, {value: f"{of.text(value.func)}({left})"})
+    line = of.lines[last.lineno - 1].strip()
+    alone = last.lineno == last.end_lineno and line.rstrip(",") == of.text(last)
+    return str(remove(of.place(last, line))) if alone else ""
 
 
 def _given_to_module(body: Body | None, node: ast.expr | None, name: str) -> ast.expr | None:

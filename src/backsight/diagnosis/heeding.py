@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Callable
@@ -10,8 +11,9 @@ from types import FrameType
 from typing import Any
 
 from backsight.diagnosis.finding import Finding
-from backsight.naming.roots import is_user, ours
+from backsight.naming.roots import is_ours, is_user, ours
 from backsight.story.failure import message_of
+from backsight.tracing.callers import CALL_NAME
 
 _MOST = 10_000
 """Different warnings and places that are looked at."""
@@ -78,7 +80,7 @@ class Heeding:
         return False
 
     def _show(self, message: Any, *given: Any, **named: Any) -> None:
-        _hand_on(self._before, sys._getframe(1), message, *given, **named)
+        _hand_on(self._before, sys._getframe(1), _as_without_us(message), *given, **named)
         if not issubclass(type(message), Warning):  # a text, from who calls showwarning() by hand
             return
         try:
@@ -106,6 +108,29 @@ def _hand_on(show: Callable[..., None], caller: FrameType, *given: Any, **named:
     whole = caller.f_locals.get("msg") if caller.f_globals is vars(warnings) else None
     implemented = getattr(warnings, "_showwarnmsg_impl", None)
     if whole is not None and implemented is not None and show is getattr(warnings, "_showwarning_orig", None):
+        whole.message = given[0]
         implemented(whole)
     else:
         show(*given, **named)
+
+
+_FRAME = re.compile(r'  File "([^"\n]*)", line \d+, in (.*)\n(?:    .*\n)*')
+
+
+def _as_without_us(message: Any) -> Any:
+    """The warning of anomaly mode, which has a stack in its text, without the functions that run and watch the program;
+    any other as it is."""
+    text = message_of(message) if issubclass(type(message), Warning) else ""
+    if "Traceback of forward call that caused the error" not in text:
+        return message
+    every = [*_FRAME.finditer(text)]
+    started = max((k + 1 for k, each in enumerate(every) if _starts(each[1])), default=0)
+    gone = [each for k, each in enumerate(every) if k < started or is_ours(each[1]) or each[2] == CALL_NAME]
+    for each in reversed(gone):
+        text = text[: each.start()] + text[each.end() :]
+    return type(message)(text) if gone else message
+
+
+def _starts(file: str) -> bool:
+    """Whether a file is what begins a program: all further out is how backsight itself was started."""
+    return is_ours(file) and file.replace("\\", "/").endswith("/launch/program.py")

@@ -44,6 +44,7 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, around_engine, failure_of, method
 from backsight.story.files import user_files
 from backsight.story.memory import is_module, is_tensor, needs_gradient
+from backsight.story.modes import disabled_at
 from backsight.tape import forward_class, modules_in, parameters_in, registered
 from backsight.tape.rows import dtype_name
 from backsight.text import as_code
@@ -415,7 +416,9 @@ def assigned_parameter(found: Refusal) -> str:
         return ""  # it is computed from the parameter, which therefore cannot go first
     owner, _, name = targets[0].rpartition(".")
     value = level.body.text(statement.value)
-    copied = f"with torch.no_grad(): {targets[0]}.copy_({value})"
+    copied = f"{targets[0]}.copy_({value})"
+    if disabled_at(level.body, statement.lineno) is None:
+        copied = f"with torch.no_grad(): {copied}"
     overwrite = (
         f"{OR}To overwrite only the values, write `{copied}` on line {statement.lineno}{write(level.place, copied)}."
     )

@@ -46,6 +46,7 @@ class Outputs(Sign):
         self._compared = False
         self._rows = 0
         self._suspect: weakref.ref[torch.nn.Module] | None = None
+        self._stepped: weakref.ref[torch.optim.Optimizer] | None = None
 
     def returned(self, module: torch.nn.Module, given: Any, output: Any) -> None:
         if self._model is None:
@@ -56,7 +57,9 @@ class Outputs(Sign):
             self._alike = self._alike + 1 if rows else 0
             self._rows = rows
             if self._alike == _ALIKE:
-                self._found.append(indifferent(_name(module), rows, _ALIKE))
+                made = next((t for t in tensors_in(output) if isinstance(t, torch.Tensor) and t.requires_grad), None)
+                stepped = self._stepped() if self._stepped is not None else None
+                self._found.append(indifferent(_name(module), rows, _ALIKE, made, stepped))
                 self._suspect = weakref.ref(module)
 
     def is_due(self, step: int) -> bool:
@@ -79,6 +82,7 @@ class Outputs(Sign):
         changed: the step after which it is looked at again, as other parameters got a gradient in it.
         """
         self._steps += 1
+        self._stepped = weakref.ref(optimizer)
         model = self._model() if self._model is not None else None
         self._silent = self._silent + 1 if model is not None and not self._heard else 0
         if self._silent == _UNHEARD and model is not None and not self._found:

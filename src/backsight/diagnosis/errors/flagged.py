@@ -11,8 +11,8 @@ from backsight.diagnosis.errors.remedies.remedy import blocks_around
 from backsight.diagnosis.wording import listed
 from backsight.snapshot import survey
 from backsight.source import Place, assignments, loop_facts, parsed
-from backsight.source.bindings import target_names
-from backsight.source.body import callee, calls_in, dotted
+from backsight.source.bindings import Use, target_names, uses
+from backsight.source.body import callee, calls_in, dotted, statements
 from backsight.source.edits import OR, instead, marks_of, on_line, put, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure, Level
@@ -68,6 +68,12 @@ class Flag:
         return bool(assignments(self.level.body, self.text)) and not any(held is self.tensor for held in others)
 
     @property
+    def is_for_itself(self) -> bool:
+        """Whether the function reads the gradient itself, further down: then its caller needs none."""
+        after = (each for each in statements(self.level.body) if each.lineno > self.level.line)
+        return any(Use(f"{self.text}.grad", False) in uses(each) for each in after)
+
+    @property
     def carried(self) -> Place | None:
         """The statement below in the loop that computes it, for the next pass."""
         facts = loop_facts(self.level.body, self.level.line)
@@ -93,7 +99,7 @@ def fix_of_flag(flag: Flag) -> str:
         return _of_loop(flag, loop)
     code = flag.level.frame.f_code
     is_parameter = flag.text in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    if is_parameter and not flag.is_own:
+    if is_parameter and not flag.is_own and not flag.is_for_itself:
         return (
             f"Return {flag.new(flag.text)} from {code.co_name}(), and use that result: {flag.text} = "
             f"{flag.new(flag.text)} alone would leave {flag.name} as it is where {code.co_name}() is called."
@@ -111,10 +117,10 @@ def fix_of_flag(flag: Flag) -> str:
             f"What line {flag.carried.line} computes is still attached to the graph of the previous pass."
         )
     if flag.wanted:
-        return (
-            f"To start a new graph from its values: {new} instead of {flag.statement}{flag.instead(new)}. "
-            f"{OR}For its gradient in this graph: {flag.retained(flag.name)}."
-        )
+        start = f"To start a new graph from its values: {new} instead of {flag.statement}{flag.instead(new)}."
+        # Where a caller gave it, it may be a leaf without a gradient at the next call.
+        within = "" if is_parameter and flag.is_for_itself else f" {OR}For its gradient in this graph: {{}}."
+        return f"{start}{within.format(flag.retained(flag.name))}"
     return f"Detach it with {new} instead of {flag.statement}{flag.instead(new)}."
 
 

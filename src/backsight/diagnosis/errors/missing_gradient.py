@@ -59,7 +59,7 @@ def missing_gradient(failure: Failure, match: re.Match[str]) -> Finding:
     if cleared is not None and usual:
         return _nothing_to_clear(read, cleared)
     if not asked:
-        return _not_asked(read)
+        return _not_asked(failure, read)
     return untimely or _unreached(failure, read)
 
 
@@ -104,18 +104,30 @@ def _below(failure: Failure, zeroed: Place) -> str:
     return ""
 
 
-def _not_asked(read: Read) -> Finding:
+def _not_asked(failure: Failure, read: Read) -> Finding:
     origin, shape = made(read), tensor_of(shape_of(read.tensor))
+    asking = (
+        f"Call {read.name}.requires_grad_() before computing anything from it{below(origin, 'requires_grad_')}; "
+        "backward() then sets its .grad."
+    )
+    if _goes_through_others(read) and _have_some(_siblings(failure, read)):
+        asking = f"{_skipping(read)} {OR}Or, to train it as well: {asking[0].lower()}{asking[1:]}"
     return explanation(
         f"{read.name}.grad is None: {read.name} does not require grad.",
         (
             shown(origin.place, f"creates {read.name}, {shape}, without requires_grad=True.") if origin else None,
             _reading(read),
         ),
-        f"Call {read.name}.requires_grad_() before computing anything from it{below(origin, 'requires_grad_')}; "
-        "backward() then sets its .grad.",
+        asking,
         source=origin.place if origin else read.place,
     )
+
+
+def _goes_through_others(read: Read) -> bool:
+    """Whether the statement reads the gradients of several tensors, one after the other, in a loop."""
+    loops = [arm for arm, _ in arms_of(read.level.body, read.level.statement) if isinstance(arm, ast.For)]
+    inner = [each for node in expressions(read.level.statement) for each in getattr(node, "generators", ())]
+    return read.text in target_names(*(each.target for each in (*loops, *inner)))
 
 
 def _untimely(failure: Failure, read: Read) -> Finding | None:

@@ -20,10 +20,10 @@ from backsight.findings.evidence import Fact
 from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, backward_roots, only, statements_of
 from backsight.source.ancestry import ancestors
-from backsight.source.body import calls_in, dotted, expressions, functions, last_name, read_at, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, functions, last_name, read_at, statements
 from backsight.source.edits import OR, on_line, on_line_with, put, put_at, sentence, without_marks
 from backsight.source.rewriting import rewritten, simple
-from backsight.story.failure import Failure
+from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
 from backsight.story.handed import handed
 from backsight.story.memory import base_of, is_module, is_tensor
@@ -178,6 +178,8 @@ def _fix(failure: Failure, refused: list[Refused]) -> str:
         )
     if leaves and (alone := _part_alone(failure, refused)):
         return alone
+    if kept := _kept_by_module(failure, refused):
+        return kept
     if leaves:
         held = dict.fromkeys(apart(each.name)[0] for each in refused)
         what = (refused[0].name if len(refused) == 1 else listed([*held], MOST)) or "the rest"
@@ -192,6 +194,27 @@ def _fix(failure: Failure, refused: list[Refused]) -> str:
     elif refused and failure.user and failure.user.value(name) is refused[0].tensor:
         how += str(put(leaf, "above", failure.user.place))
     return f"Make it a leaf after the last computation: {how}, {OR}or nn.Parameter({name}.detach())."
+
+
+def _kept_by_module(failure: Failure, refused: list[Refused]) -> str:
+    """The leaves alone, where modules have what they compute in every pass among their parameters."""
+    level = failure.user
+    call = only(each for each in calls_in(level.statement if level else None) if callee(each)[1] == "parameters")
+    if level is None or level.body is None or call is None or not all(_is_registered(level, each) for each in refused):
+        return ""
+    one = len(refused) == 1
+    it, is_computed = ("it", "it is computed") if one else ("them", "they are computed")
+    leaves = on_line_with(level.body, level.statement, {call: f"[p for p in {level.body.text(call)} if p.is_leaf]"})
+    return (
+        f"A module has {it} among its parameters, although {is_computed}. Give the optimizer the leaves alone: "
+        f"{leaves}. Their gradients train what {is_computed} from."
+    )
+
+
+def _is_registered(level: Level, each: Refused) -> bool:
+    owner, _, attribute = each.name.rpartition(".")
+    holder = level.value(owner) if owner else None
+    return is_module(holder) and registered(holder, "_parameters").get(attribute) is each.tensor
 
 
 _PARTS = ("Slice", "Select", "Index", "IndexSelect", "Narrow", "Split")

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from backsight.diagnosis.evidence.written import Written
-from backsight.source import Body, Place, only, statement_at
+from backsight.source import Body, Place, calls_of, inplace_changes, only, statement_at
 from backsight.source.bindings import reads, spots, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, given_to, keyword, statements
 from backsight.source.changes import changed_memory
-from backsight.source.edits import Edit, instead, put, put_at, write
+from backsight.source.edits import Edit, instead, on_line, put, put_at, write
 from backsight.source.out_of_place import out_of_place
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
@@ -78,6 +78,45 @@ def _collected(found: Written, body: Body, loop: ast.For, taken: Taken) -> str:
         f"loop{put(end, 'end', first)}, and `{whole}` below it{put(whole, 'beside', first)}. Assigning to {view} does "
         f"not write into {source}."
     )
+
+
+def by_helper(found: Written, caller: Level, loop: ast.For) -> str:
+    """Say how a function that only modifies what it is given returns it anew, and how the loop which calls it with each
+    view joins these; empty where the program calls it otherwise, too."""
+    level, body, view, outer = found.level, found.level.body, found.here, caller.body
+    node, call = body.node if body is not None else None, getattr(caller.statement, "value", None)
+    if body is None or outer is None or not isinstance(node, ast.FunctionDef) or not isinstance(call, ast.Call):
+        return ""
+    at, part = _position(call, dotted(loop.target) or ""), _part_of(loop, dotted(loop.target) or "")
+    taken = _taken(caller, part) if part is not None else None
+    plain = at is not None and [each.arg for each in node.args.args][at : at + 1] == [view]
+    if taken is None or not plain or loop.body != [caller.statement] or not _is_read(outer, taken.source, loop):
+        return ""
+    changes = inplace_changes(body, view)
+    new = [changed_anew(level, each) if out_of_place(body, each.line) else None for each in changes]
+    ends = any(isinstance(each, ast.Return | ast.Yield | ast.For | ast.If) for each in ast.walk(node))
+    every = [each for each in calls_of(body.file) if dotted(each[2].func) == dotted(call.func)]
+    others = [each for each in every if each[2] is not call]
+    again = [
+        (of, one, dotted(next(iter(each.args[at:]), None))) for of, one, each in others if isinstance(one, ast.Expr)
+    ]
+    if None in new or ends or dotted(taken.source) is None or len(again) < len(others) or not all(a[2] for a in again):
+        return ""
+    whole = taken.joined(outer, f"[{outer.text(call)} for {outer.text(loop.target)} in {outer.text(loop.iter)}]")
+    pairs = zip(changes, new, strict=True)
+    anew = [f"on line {each.line}, write `{out_of_place(body, each.line)}`{edit}" for each, edit in pairs]
+    sites = "".join(f"; {on_line(of.place(each), f'{name} = {of.text(each)}')}" for of, each, name in again)
+    end, first = f"return {view}", outer.place(loop)
+    return (
+        f"Let {node.name} return a new tensor: {', '.join(anew)}, and put `{end}` at the end of it"
+        f"{put(end, 'end', body.place(node))}. Then write `{whole}`{write(first, whole)} instead of the loop on line "
+        f"{loop.lineno}{sites}."
+    )
+
+
+def _position(call: ast.Call, name: str) -> int | None:
+    """At which position a call is given a name."""
+    return only(k for k, each in enumerate(call.args) if name and dotted(each) == name)
 
 
 def by_unpacking(found: Written, maker: ast.stmt | None, others: Sequence[Place]) -> str:

@@ -105,7 +105,12 @@ class Refused:
             parts = [node for node in expressions(level.statement) if isinstance(node, ast.Subscript)]
             read |= {level.body.text(node): value_of(level, node) for node in parts}
         lists = {name: list(value) for name, value in read.items() if type(value) is list or type(value) is tuple}
-        every = {name: each for name, each in lists.items() if each and all(is_tensor(one) for one in each)}
+        numbers = (int, float)
+        every = {
+            name: [one for one in each if type(one) not in numbers]
+            for name, each in lists.items()
+            if all(is_tensor(one) or type(one) in numbers for one in each)
+        }
         if self.name:  # as PyTorch's frames tell
             every = {name: each for name, each in every.items() if any(one is self.tensor for one in each)}
         return only((name, each) for name, each in every.items() if any(needs_gradient(one) for one in each))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
-from backsight.diagnosis.errors.parts_joined import by_loop, by_unpacking, changed_anew, is_only_shown
+from backsight.diagnosis.errors.parts_joined import by_helper, by_loop, by_unpacking, changed_anew, is_only_shown
 from backsight.diagnosis.errors.registry import explains, explanation, unlocated
 from backsight.diagnosis.evidence.custom import class_behind, returns
 from backsight.diagnosis.evidence.registered import registrations
@@ -208,11 +208,12 @@ def _copied_by_caller(found: Written, level: Level, name: str, maker: ast.stmt |
     new, at, plain = f"{whole} = {whole}.detach().clone()", lines_of(level.place.file, maker.lineno)[0], ""
     outside = found.callers[[*found.callers].index(level) :]
     if isinstance(maker.iter, ast.Name) and is_only_shown(outside, whole, _last_line(maker)):
-        plain = f" If {whole} needs no gradient, {put_at(new, 'above', at)}."
+        plain = f" {OR}If {whole} needs no gradient, {put_at(new, 'above', at)}."
     return (
-        f"Modify {whole} as a whole before the loop, or compute new parts and join them with {_join(whole)}([...]): "
-        f"a copy of {name} would not be written into {whole}.{plain}"
-    )
+        by_helper(found, level, maker)
+        or f"Modify {whole} as a whole before the loop, or compute new parts and join them with {_join(whole)}([...]): "
+        f"a copy of {name} would not be written into {whole}."
+    ) + plain
 
 
 def _join(taken: str) -> str:

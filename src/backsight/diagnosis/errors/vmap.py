@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from backsight.diagnosis._torch import VMAP, unwrapped
+from backsight.diagnosis.errors.mapped_loop import rounds
 from backsight.diagnosis.errors.masked_write import masked_write
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.selected import as_tensor, selected, whole
@@ -464,6 +465,14 @@ def _without_branch(mapped: Mapped, text: str) -> str:
 def _number(mapped: Mapped) -> Finding:
     """A tensor is read as a Python number."""
     found, level = _read(mapped.statement), mapped.inner
+    if level is not None and (looped := rounds(level, mapped.outer)) is not None:
+        return mapped.told(
+            f"{looped.name} has one value per sample under vmap, and a loop runs the same number of times for all.",
+            [shown(level.place, f"loops as often as {looped.name} says.")],
+            looped.fix,
+            level.place,
+            exact=True,
+        )
     if found is None and _test(mapped.statement) is not None:  # `if` asks for a number as well
         return _condition(mapped)
     sliced = _sliced(level) if level is not None and found is None else None

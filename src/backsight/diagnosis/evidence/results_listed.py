@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 
@@ -15,7 +15,7 @@ from backsight.source import Place, assignments, backward_roots, edits, only, st
 from backsight.source.body import callee, calls_in, dotted, expressions, statements
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Level
-from backsight.story.memory import maker_of, needs_gradient
+from backsight.story.memory import is_tensor, maker_of, needs_gradient
 from backsight.story.sections import methods_of
 from backsight.text import as_code
 from backsight.tracing import current
@@ -66,10 +66,20 @@ def appended(level: Level, name: str) -> Appended | None:
     if found is None:
         return None
     body, statement, value = found
-    new = rewritten(body, statement, {value: f"{simple(body.text(value))}.detach()"})
+    new = (
+        rewritten(body, statement, {value: f"{simple(body.text(value))}.detach()"})
+        if not _is_mixed(level, name)
+        else ""
+    )
     runs = [place for root, place in backward_roots(body) if root == body.text(value)]
     stepped = bool(runs) and not any("retain_graph" in place.text for place in runs)
     return Appended(name, body.place(statement), new, stepped)
+
+
+def _is_mixed(level: Level, name: str) -> bool:
+    """Whether a list has numbers beside its tensors, which have no `detach()`."""
+    held = level.value(name)
+    return type(held) in (list, tuple) and not all(map(is_tensor, cast("list[object]", held)))
 
 
 def _given(level: Level, place: Place) -> ast.expr | None:
@@ -94,6 +104,9 @@ def detached_parts(level: Level, name: str, held: list[torch.Tensor]) -> str:
     the list itself."""
     moved = ".cpu()" if any(each.device.type != "cpu" for each in held) else ""
     values = f"[each.detach(){moved} for each in {name}]"
+    if _is_mixed(level, name):
+        value = "each.item()" if all(each.numel() == 1 for each in held) else f"each.detach(){moved}"
+        values = f"[{value} if torch.is_tensor(each) else each for each in {name}]"
     body, statement = level.body, level.statement
     nodes = [node for node in expressions(statement) if body is not None and body.text(node) == name]
     line = rewritten(body, statement, dict.fromkeys(nodes, values)) if body and statement else ""

@@ -20,9 +20,10 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, failing, listed, lost, shaped, shown, tensor_of
 from backsight.findings.evidence import Fact
 from backsight.snapshot import Survey, survey
-from backsight.source import assignments, loop_facts, only, statement_at
-from backsight.source.body import body_around, callee, dotted
-from backsight.source.changes import read_before_written
+from backsight.source import Place, assignments, loop_facts, only, statement_at
+from backsight.source.body import body_around, callee, dotted, expressions
+from backsight.source.changes import memory_of, read_before_written
+from backsight.source.definitions import values_of
 from backsight.story.changes import Changed, changed_by_module, changes, shared_at, stale, stale_beside
 from backsight.story.failure import Failure, around_engine
 from backsight.story.files import calls_in_files
@@ -173,8 +174,17 @@ def _saving(subject: Subject, changed: Changed, name: str) -> Fact:
         again = "the next iteration " if loop_facts(body, saver.line) is not None else ""
         return shown(saver, f"saves {name}, and {again}modifies it in place: {reason}.", changed.certainty)
     where = f"in {subject.module}, " if subject.module and _is_of_module(subject, changed) else ""
-    what = name if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", saver.text) else "it"
+    what = name if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", saver.text) else _read_as(saver, name)
     return shown(saver, f"{where}saves {what}: {reason}.", changed.certainty)
+
+
+def _read_as(saver: Place, name: str) -> str:
+    """What the statement that saves a tensor reads it as, `part, a view of x`, where it has one such variable."""
+    body = body_around(saver.file, saver.line)
+    read = {dotted(each) or "" for each in expressions(statement_at(body, saver.line))} - {name}
+    values = ((each, only(values_of(body, each, saver.line))) for each in read if body and each.isidentifier())
+    view = only(each for each, value in values if value is not None and memory_of(value) == name)
+    return f"{view}, a view of {name}" if view else "it"
 
 
 def _saved(subject: Subject) -> str:

@@ -21,6 +21,7 @@ from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
 from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
+from backsight.story.modes import disabled_at
 from backsight.tape import registered
 from backsight.tape.rows import dtype_name
 from backsight.text import lines_at
@@ -277,7 +278,8 @@ def _copies(found: Refusal, module: torch.nn.Module, value: torch.Tensor) -> Ite
             continue
         alike = ast.dump(each.value) == ast.dump(failing.value)
         assigned = body.text(each.value)
-        text = f"with torch.no_grad(): {body.text(target)}.copy_({assigned})"
+        copied = f"{body.text(target)}.copy_({assigned})"
+        text = copied if disabled_at(body, each.lineno) is not None else f"with torch.no_grad(): {copied}"
         computed = isinstance(each.value, ast.BinOp | ast.UnaryOp)  # never a parameter
         yield _Copy(body.place(each), assigned, text, plain or alike or computed)
 

@@ -8,14 +8,18 @@ import torch
 
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.errors.second_backward.carried import among_others, freed
+from backsight.diagnosis.errors.second_backward.repeated import once
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import if_known, shown, tensor_of
 from backsight.source import assignments
 from backsight.source.bindings import spots
-from backsight.source.body import LOOPS, dotted
+from backsight.source.body import LOOPS, body_around, callee, calls_in, dotted, is_compound, statements
 from backsight.source.edits import move, unwrap, wrap
 from backsight.story.case import Case
+from backsight.story.failure import Level
+from backsight.story.fixes import removed
 from backsight.story.joints import Joint, joint_by_argument, joint_of
+from backsight.tracing import Line
 
 
 def joined(case: Case) -> Finding | None:
@@ -79,7 +83,7 @@ def _all_of_it(case: Case) -> Finding:
         return explanation(
             f"backward() runs on {case.loss} a second time.",
             (shown(seen, "ran first and freed the graph."), shown(level.place, "needs it again.")),
-            f"Call backward on {case.loss} once: remove one of the two calls. To only inspect gradients, "
+            f"Call backward on {case.loss} once: {_once(level, seen)}. To only inspect gradients, "
             f"torch.autograd.grad({case.loss}, parameters, retain_graph=True) keeps the graph for the other.",
             source=level.place,
         )
@@ -94,6 +98,14 @@ def _all_of_it(case: Case) -> Finding:
         source=case.failure.source,
         exact=made is not None,
     )
+
+
+def _once(level: Level, seen: Line) -> str:
+    """Which of two calls goes, where a function that is called above has run the first."""
+    inside = body_around(seen.file, seen.line)
+    above = (each for each in statements(level.body) if each.lineno < level.line and not is_compound(each))
+    runs = [each for each in above if inside and any(callee(call)[1] == inside.name for call in calls_in(each))]
+    return once(level, level.body.place(runs[-1])) if runs and level.body is not None else removed(level.place)
 
 
 def computed_outside(case: Case) -> Finding | None:

@@ -68,15 +68,15 @@ def _called_twice(level: Level, name: str, before: Place) -> Finding:
     return explanation(
         f"backward() runs on {name} a second time.",
         (shown(before, "ran first and freed the graph."), shown(level.place, "needs it again.")),
-        f"Call backward on {name} once: {_once(level, before)}. {OR}For derivatives of derivatives, give the first "
+        f"Call backward on {name} once: {once(level, before)}. {OR}For derivatives of derivatives, give the first "
         "call create_graph=True; for separate gradients of several losses, use torch.autograd.grad(loss, parameters).",
         source=level.place,
     )
 
 
-def _once(level: Level, before: Place) -> str:
+def once(level: Level, before: Place) -> str:
     """Which of two calls goes: the later, as what stands between may use the gradients, but the former where these are
-    zeroed in between, and not used until then."""
+    zeroed in between, and not used until then. What runs the former one in a function may use them there."""
     body, here = level.body, level.place
     every = statements(body)
     between = [each for each in every if before.position < begins(each) < here.position]
@@ -85,7 +85,10 @@ def _once(level: Level, before: Place) -> str:
     if body is None or zeroing is None or any(begins(each) in steps for each in between):
         return removed(here)
     until = between[: between.index(zeroing)]
-    if not any(isinstance(node, ast.Attribute) and node.attr == "grad" for each in until for node in ast.walk(each)):
+    is_call = any(place == before for _, place in backward_roots(body))
+    if is_call and not any(
+        isinstance(node, ast.Attribute) and node.attr == "grad" for each in until for node in ast.walk(each)
+    ):
         return removed(before)
     place = body.place(zeroing)
     return f"{removed(here)}, and move line {place.line} above line {before.line}{move(place, 'above', before)}"
