@@ -398,8 +398,8 @@ def keyword(call: ast.Call, *names: str) -> ast.expr | None:
     return next((each.value for each in call.keywords if each.arg in names), None)
 
 
-def is_constant(node: ast.AST | None, value: bool) -> bool:
-    """Whether `node` is written as `True` (or `False`); 1 and 0 do not count."""
+def is_constant(node: ast.AST | None, value: bool | None) -> bool:
+    """Whether `node` is written as `True` (or `False`, or `None`); 1 and 0 do not count."""
     return isinstance(node, ast.Constant) and node.value is value
 
 

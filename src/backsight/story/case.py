@@ -10,6 +10,7 @@ from functools import cached_property
 
 import torch
 
+from backsight.naming.roots import is_library
 from backsight.snapshot import Survey
 from backsight.source import Body, LoopFacts, Place, cuts, function_at, lets_through, loop_facts, statement_at
 from backsight.source.ancestry import Ancestor, ancestors
@@ -116,9 +117,11 @@ class Case:
 
     @cached_property
     def held(self) -> list[tuple[str, int]]:
-        """What holds results of this graph: the best path to each, and the node that made it; the newest first."""
+        """What holds results of this graph: the best path to each, and the node that made it; the newest first. What
+        begins with a variable of a library's function is no name of the program's."""
         nodes = {its: index for index, its in enumerate(self.graph.identities)}
         paths = [(name, nodes.get(made)) for t, name in results_held(self.failure.frames) if (made := identified(t))]
+        paths = [pair for pair in paths if not is_library(pair[0].file or "")]
         found = [(name.path, node) for name, node in paths if name.exact and node is not None]
         return sorted(found, key=lambda each: -(self.graph.nodes[each[1]].sequence or 0))
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 from backsight.naming.plain import class_dict, namespace
 from backsight.source import Body, Place, calls_of, only, read_at
 from backsight.source.bindings import Use, bound, spots, uses
-from backsight.source.body import callee, calls_in, dotted, expressions, statements
+from backsight.source.body import callee, calls_in, dotted, expressions, is_constant, last_name, statements
 from backsight.source.edits import OR, Edit, Where, instead, put, put_at
 from backsight.story.carrier import Carrier
 from backsight.story.case import loops
@@ -19,7 +19,7 @@ from backsight.story.holders import results_in
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.story.sections import methods_of
 from backsight.story.stepping import steps_of_pass
-from backsight.story.stores import each_of, held_as
+from backsight.story.stores import each_of, held_as, keeps_results
 from backsight.tape import registered
 from backsight.text import as_code, listed
 
@@ -106,26 +106,42 @@ def trained_start(found: Carrier) -> str:
 
 
 def begun_without(found: Carrier) -> str:
-    """To call the method which would let it begin anew, and which nothing calls: `lif.reset()`."""
-    level, owner, body = found.level, found.name.rpartition(".")[0], _uncalled(found)
-    if body is None:
+    """To let it begin anew: by the method that does and which nothing calls, `lif.reset()`, or as None."""
+    level, (owner, _, attribute), body = found.level, found.name.rpartition("."), _uncalled(found)
+    held = held_as(found.case.failure, owner)
+    if body is None and not all(_begins_as_none(held, each.rpartition(".")[2]) for each in found.names):
         return ""
-    name, owners = body.name, found.alike or (owner,)
-    call = (
-        f"for each in {each_of(found.case.failure, owners)}: each.{name}()"
-        if len(owners) > 1
-        else f"{owners[0]}.{name}()"
-    )
-    steps = along(level, steps_of_pass(level, found.facts))
+    then, owners = f"{body.name}()" if body is not None else f"{attribute} = None", found.alike or (owner,)
+    every = [f"{owners[0]}.{then}"] if len(found.names) == 1 or body is not None else []
+    every = every or [f"{name} = None" for name in found.names]
+    if len(owners) > 1:
+        every = [f"for each in {each_of(found.case.failure, owners)}: each.{then}"]
+    steps, code = along(level, steps_of_pass(level, found.facts)), "; ".join(every)
     after = next((each for each in steps if each.line >= level.line), level.place)
-    return f" {OR}Or, if each {found.span} should begin anew, put there: {call}{putting(call, 'below', after)}."
+    return f" {OR}Or, if each {found.span} should begin anew, put there: {code}{putting(code, 'below', after)}."
+
+
+def _begins_as_none(held: object, attribute: str) -> bool:
+    """Whether a module has an attribute without a value until it is called, and asks whether it has one."""
+    bodies = [*methods_of(type(held), where=keeps_results)] if is_module(held) else []
+    made = [each for body in bodies if body.name == "__init__" for each in statements(body.node)]
+    begins = any(
+        f"self.{attribute}" in bound(each) and is_constant(getattr(each, "value", None), None) for each in made
+    )
+    asked = (node for body in bodies for node in ast.walk(body.node) if isinstance(node, ast.Compare))
+    return begins and any(
+        last_name(each.left) == attribute and is_constant(each.comparators[0], None) for each in asked
+    )
 
 
 def _uncalled(found: Carrier) -> Body | None:
     """The one method of the object that keeps it which would let it begin anew, and which nothing calls."""
     owner, _, attribute = found.name.rpartition(".")
     held = held_as(found.case.failure, owner) if owner else None
-    every = {b.name: b for b in methods_of(type(held)) if begins_anew(b, attribute, held)} if owner else {}
+    bodies = methods_of(type(held), where=keeps_results) if owner else ()
+    every = {b.name: b for b in bodies if begins_anew(b, attribute, held)}
+    if not is_users(type(held)):
+        every = {name: b for name, b in every.items() if not name.startswith("_")}
     for body, _, call in calls_of(*user_files(found.case.failure)) if every else ():
         if body.name != "__init__":
             every.pop(callee(call)[1], None)

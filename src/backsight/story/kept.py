@@ -15,12 +15,12 @@ from backsight.source.body import Body, callee, calls_in, dotted, statements
 from backsight.source.keeping import Keeping, decorator_that_keeps
 from backsight.story.carrier import WRITES, Carrier, Kind
 from backsight.story.case import Case, runs_first
-from backsight.story.failure import Level
-from backsight.story.holders import attributes_held, made_in, structure
+from backsight.story.failure import Level, is_users
+from backsight.story.holders import attributes_held, made_in, structure, users
 from backsight.story.joints import Joint, assigned, joint_of, passed_on, stored
-from backsight.story.memory import is_module
+from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.story.stores import Store, apart, default_of, emptied, first_read, held_as, spellings, stores
-from backsight.tape import NO_SEQUENCE
+from backsight.tape import NO_SEQUENCE, Node
 from backsight.tape.modules import module_of
 
 
@@ -51,9 +51,16 @@ def _joining(case: Case) -> list[str]:
     every = [(tensor, apart(path)[0]) for tensor, path in attributes_held(case.failure.frames)]
     every = [(tensor, path) for tensor, path in every if held_as(case.failure, path.rpartition(".")[0]) is not None]
     every = [pair for pair in every if case.graph.shared(structure(pair[0])) and case.is_joint(pair[0])]
-    modules = {f".{module_of(case.graph.nodes[each])}." for each in case.joints} - {".."}
+    nodes = [*(case.graph.nodes[each] for each in case.joints), *_using(case)]
+    modules = {f".{module_of(each)}." for each in nodes} - {".."}
     of_joints = [pair for pair in every if any(_is_of(case, pair[1].rpartition(".")[0], module) for module in modules)]
     return [path for _, path in of_joints or [pair for pair in every if _reaches(case, pair[0])] or every]
+
+
+def _using(case: Case) -> list[Node]:
+    """The new operations that were given an old result."""
+    every = users(case.graph) if case.joints else {}
+    return [each for joint in case.joints for each in every[joint] if each.index not in case.old]
 
 
 def _is_of(case: Case, owner: str, module: str) -> bool:
@@ -226,8 +233,27 @@ def by_joint(case: Case) -> Iterator[Carrier]:
     if inner is not None and memo is not None and memo[1] is not None:
         names, place = (f"{inner.name}()",), memo[1].place
         yield Carrier(case, "cached", level, names, used, place, joint.made, nodes, keeping=memo[1])
+    if joint.made is not None and joint.used is not None and joint.made.place == joint.used.place:
+        yield from _inside_a_library(case, joint.used.place)
+        return
     name = joint.holder or stored(joint) or operand(case, joint) or assigned(joint) or "a result"
     yield Carrier(case, "once", level, (name,), used, joint.made.place if joint.made else None, joint.made, nodes)
+
+
+def _inside_a_library(case: Case, line: Place) -> Iterator[Carrier]:
+    """One statement made the old result and used it, in what it calls: the attributes that keep one from call to call,
+    of objects whose classes are not the program's."""
+    given = {each.index for each in _using(case)}
+    every = _joining(case) or [apart(path)[0] for path, node in case.held if "." in path and node in given]
+    every = [each for each in every if not is_users(type(held_as(case.failure, each.rpartition(".")[0])))]
+    every.sort(key=lambda each: (len(each), each))
+    owner, _, _ = every[0].rpartition(".") if every else ("", "", "")
+    names = [each for each in every if each.rpartition(".")[0] == owner]
+    known = type(held_as(case.failure, owner))
+    alike = {each.rpartition(".")[0]: type(held_as(case.failure, each.rpartition(".")[0])) for each in every}
+    owners = [each for each, cls in alike.items() if cls is known and f"{each}.{names[0].rpartition('.')[2]}" in every]
+    if names:
+        yield Carrier(case, "carried", case.level, (*names,), line, line, span="call", alike=(*owners,))
 
 
 def _passed_on(case: Case, joint: Joint) -> Carrier | None:
@@ -237,8 +263,9 @@ def _passed_on(case: Case, joint: Joint) -> Carrier | None:
     place = joint.used.place
     body, _ = read_at(place)
     name = passed_on(body, place.line) or stored(joint)  # or reads it by another name
-    if not name:
-        return None
+    facts = loop_facts(body, place.line) if name.isidentifier() else None
+    if not name or (facts is not None and name in facts.assigned and name not in facts.carried):
+        return None  # or it is this iteration's own: `h = first(x); h = second(h)`
     function = _out_of_reach(case, name, body)
     return Carrier(case, "carried", case.level, (name,), place, place, span="pass", function=function)
 
@@ -295,8 +322,12 @@ def operand(case: Case, joint: Joint) -> str:
     at = next((k for k, edge in enumerate(joint.new.inputs) if edge and edge.node.index == joint.old.index), None)
     given = [each.text for each in operation.operands if not isinstance(parsed(each.text), ast.Constant)]
     if len(given) == 1 and given[0].isidentifier() and joint.new.sequence == operation.first:
-        return given[0]
-    ordered = operation.operands if joint.new.op in _IN_ORDER else ()
+        values = (level.value(given[0]) for level in case.failure.users)
+        return "" if any(is_tensor(each) and not needs_gradient(each) for each in values) else given[0]
+    # The operands of a line that calls a library are the ones of that call, and not of what computes inside.
+    called, name = parsed(operation.line.segment), operation.op.rpartition(".")[2]
+    is_inside = isinstance(called, ast.Call) and callee(called)[1] != name
+    ordered = operation.operands if joint.new.op in _IN_ORDER and not is_inside else ()
     paths = (each for each in ordered if dotted(parsed(apart(each.text)[0])) is not None)
     return next((each.text for each in paths if each.position == at), "")
 

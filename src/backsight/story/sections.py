@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import FunctionType, MappingProxyType, MethodType
@@ -274,10 +274,10 @@ def _is_lasting(value: object) -> bool:
     )
 
 
-def methods_of(cls: type) -> Iterator[Body]:
-    """The source of every method of a class of the user's and its bases."""
+def methods_of(cls: type, where: Callable[[type], bool] = is_users) -> Iterator[Body]:
+    """The source of every method of a class of the user's and its bases; of such bases as another question asks for."""
     for base in mro(cls):
-        if is_users(base):
+        if where(base):
             functions = (undecorated(method(base, name)) for name in class_dict(base))
             yield from (body for each in functions if each is not None and (body := function_at(each.__code__)))
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import torch
 
-from backsight.naming.plain import class_name, is_class, namespace
+from backsight.naming.plain import class_dict, class_name, is_class, mro, namespace
 from backsight.source import (
     Body,
     Place,
@@ -31,6 +31,7 @@ from backsight.source.keeping import Keeping, is_cached, keepings
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, function_of, is_users
 from backsight.story.files import user_files
+from backsight.story.memory import is_module
 from backsight.story.sections import (
     Section,
     arguments,
@@ -42,6 +43,7 @@ from backsight.story.sections import (
     section_of,
     undecorated,
 )
+from backsight.text import as_code
 
 _ENTRIES = re.compile(r"(.*?(?:\.__defaults__\[\d+\])?)((?:\[(?:'[^']*'|\"[^\"]*\"|[^\]]*)\])*)")
 
@@ -67,13 +69,14 @@ def held_as(failure: Failure, path: str) -> object:
 
 def each_of(failure: Failure, owners: Sequence[str]) -> str:
     """How a loop goes over some objects: `model.blocks`, if they are all that is in there; else one after the other."""
-    container = owners[0].removesuffix("[0]")
+    owners = [*map(as_code, owners)]
+    container = re.sub(r"\[\d+\]$", "", owners[0])
     every = held_as(failure, container)
     is_known = type(every) in (list, tuple) or issubclass(type(every), torch.nn.ModuleList | torch.nn.Sequential)
     alone = is_known and len(every) == len(owners)  # type: ignore[arg-type]  # a container, as asked
     return (
         container
-        if alone and [*owners] == [f"{container}[{i}]" for i in range(len(owners))]
+        if alone and {*owners} == {f"{container}[{i}]" for i in range(len(owners))}
         else f"({', '.join(owners)})"
     )
 
@@ -142,14 +145,20 @@ def spellings(failure: Failure, path: str) -> list[Spelled]:
     cls = held if is_class(held) else type(held)
     if not owner:
         found += [Spelled(body, path) for body in _functions(failure) if path in _outer(body)]
-    elif held is not None and is_users(cls):
-        found += [Spelled(body, f"self.{attribute}") for body in methods_of(cls)]
+    elif held is not None and (is_users(cls) or is_module(held)):
+        found += [Spelled(body, f"self.{attribute}") for body in methods_of(cls, where=keeps_results)]
         found += [Spelled(body, attribute) for body in _classes(failure, cls)]
         found += [Spelled(body, name) for body in _functions(failure) for name in _attributes(body, attribute)]
     for level in failure.users:
         section = section_of(level)
         found += _given(section, path, _DEEP) if section is not None else ()
     return list({(id(body.node), name): Spelled(body, name) for body, name in found}.values())
+
+
+def keeps_results(cls: type) -> bool:
+    """Whether a class may keep results between passes without telling: the program's own, or a module of a library."""
+    module = class_dict(cls).get("__module__")
+    return is_users(cls) or (torch.nn.Module in mro(cls) and not str(module).startswith("torch."))
 
 
 def _given(section: Section, name: str, depth: int) -> Iterator[Spelled]:

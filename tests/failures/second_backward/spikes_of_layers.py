@@ -1,7 +1,7 @@
 # code: BS201
 # variable: v of net.0
 # cause: self.v = 0.8 * self.v + self.i
-# fix: for each in (net[0], net[1], net[2]): each.v = each.v.detach()
+# fix: for each in net: each.v
 import torch
 from torch import nn
 

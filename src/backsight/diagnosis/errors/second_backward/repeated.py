@@ -11,7 +11,7 @@ from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown
 from backsight.source import Place, assignments, backward_roots, only, read_at, statement_at
 from backsight.source.ancestry import ancestors
-from backsight.source.bindings import are_alternatives, names_read, uses
+from backsight.source.bindings import are_alternatives, names_read, prefixes, uses
 from backsight.source.body import begins, callee, calls_in, statements
 from backsight.source.changes import changed_names
 from backsight.source.edits import OR, Edit, move, repeat, write
@@ -33,7 +33,7 @@ def same_loss(case: Case) -> Finding | None:
             if level.value(name) is None:
                 continue  # a property, or what a call has returned: computed whenever it is asked for
             for facts in loops(level):
-                if name not in facts.assigned:
+                if facts.assigned.isdisjoint(prefixes(name)):
                     asks = level is case.failure.user and not _is_trained_in(level, facts.loop)
                     kept = keeping_graph(level, facts.assigned) if asks else ""
                     by = "torch.autograd.grad()" if case.failure.call == "grad" else "backward()"
@@ -50,7 +50,8 @@ def _earlier_call(level: Level, name: str) -> Place | None:
     """The last backward on `name` before this line, if `name` is not assigned in between."""
     assert level.body is not None
     here = level.place.position
-    made = [place.position for place in assignments(level.body, name) if place.position < here]
+    every = (place for each in prefixes(name) for place in assignments(level.body, each))
+    made = [place.position for place in every if place.position < here]
     for root, place in reversed(backward_roots(level.body)):
         if are_alternatives(level.body, place, level.place):
             continue
