@@ -128,8 +128,8 @@ def _beside(function: Callable[..., Any], target: Any, signature: Signature, bes
     given, by_name = _of_name(signature.name, made)
     if signature.has(given):
         given = signature.inputs(given)
-    elif isinstance(given, dict) and is_function(target):  # whose apply takes no keywords
-        return None
+    elif isinstance(given, dict) and (is_function(target) or given and all(hasattr(beside, each) for each in given)):
+        return None  # it names others; the apply of a Function takes no keywords
     elif not (by_name or own or isinstance(given, dict)):
         signature.check_fit(given)
     return _given(signature.name, function, given)
