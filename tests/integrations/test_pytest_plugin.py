@@ -312,7 +312,7 @@ class TestReports:
                 "❱ 10 │     output, hidden = rnn(torch.randn(3, 1, 4), hidden)",
                 "     │                      ^^^^^*",
                 "     │     ╰╴reads hidden from the previous iteration*",
-                "  fix: Detach after each step: hidden = hidden.detach()*",
+                "  fix: Detach after each step: put *hidden = hidden.detach()*",
             ]
         )
         assert "\x1b" not in done.stdout.str()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from backsight.source import loop_facts
 from backsight.source.body import callee, calls_in, dotted, statements
@@ -15,12 +16,13 @@ from backsight.story.stepping import steps_of_pass
 from backsight.text import listed
 
 
-def trained_through(found: Carrier) -> list[str]:
-    """Return what optimizers hold and the loss comes to only through carried results, by module; none if these are not
-    known."""
+def trained_through(found: Carrier, nodes: Sequence[int] = ()) -> list[str]:
+    """Return what optimizers hold and the loss comes to only through carried results, or `nodes`, by module; none if
+    these are not known."""
     case, stored, line = found.case, found.stored, found.level.line
     left = stored is not None and stored.line > line and found.facts is not None  # the variable still has the old one
-    nodes = case.joints or [i for each in found.names if left for i in made_in(case.graph, value_under(found, each))]
+    held = [i for each in found.names if left for i in made_in(case.graph, value_under(found, each))]
+    nodes = nodes or case.joints or held
     roots = [root for root, _ in case.graph.root_edges]
     lost = {*below(case.graph, nodes)} - {*below(case.graph, roots, without={*nodes})}
     names = [leaf.name for leaf in case.graph.leaves if leaf.owner and leaf.node in lost]

@@ -35,6 +35,7 @@ from backsight.story.recomputing import as_values, recomputed, trained_without, 
 from backsight.story.sections import function_called, methods_of, run_by
 from backsight.story.stepping import optimizer_steps, steps_of_pass
 from backsight.story.stores import apart, each_of, held_as, stores
+from backsight.story.updates import asked_for, updated_from_values
 from backsight.text import listed
 from backsight.tracing import Line
 
@@ -74,7 +75,14 @@ def _cut(found: Carrier) -> str:
     if found.function:
         return _in_function(found)
     rest = f"{_after_step(found)}{begun_without(found)}"
-    return _all_that_is_trained(case) or trained_start(found) or one_backward(found) or _values_alone(found) or rest
+    return (
+        updated_from_values(found)
+        or _all_that_is_trained(case)
+        or trained_start(found)
+        or one_backward(found)
+        or _values_alone(found)
+        or rest
+    )
 
 
 def _kept_copy(found: Carrier, dropped: Place) -> str:
@@ -135,7 +143,10 @@ def detached(found: Carrier) -> str:
             detached_as(f"each.{name.rpartition('.')[2]}", held_as(found.case.failure, name)) for name in found.names
         )
         return f"for each in {each_of(found.case.failure, found.alike)}: {'; '.join(cuts)}"
-    return "; ".join(detached_as(name, value_under(found, name)) for name in found.names)
+    asked = asked_for(found.level, found.facts)
+    return "; ".join(
+        detached_as(name, value_under(found, name)) + ".requires_grad_()" * (name in asked) for name in found.names
+    )
 
 
 def _after_step(found: Carrier) -> str:
@@ -152,9 +163,14 @@ def _after_step(found: Carrier) -> str:
     often = "backward()" if is_failing and steps and not within_pass else "step"  # which comes after the loop
     if not inner and not found.own and not found.name.startswith("self."):
         if within_pass or (is_failing and not steps):
-            ends = [*filter(None, (level.place, place)), *along(level, within_pass)]
+            lasts = [facts.carried[each][1] for each in found.names if each in facts.carried] if facts else []
+            ends = [*filter(None, (level.place, place)), *lasts, *along(level, within_pass)]
             every = [max(ends, key=lambda each: each.line), *_instead_of(level)]
-            return f"Detach after each step: {cut}{''.join(str(putting(cut, 'below', each)) for each in every)}."
+            lines = (
+                f"line{'s' * (len(every) > 1)} {listed([*map(str, sorted(each.end or each.line for each in every))])}"
+            )
+            edits = "".join(str(putting(cut, "below", each)) for each in every)
+            return f"Detach after each step: put `{cut}` below {lines}{edits}."
         last = max(filter(None, (level.place, place)), key=lambda each: each.line)  # the step is made within
         where = f"below line {last.end or last.line}{putting(cut, 'below', last)}"
         return f"Detach after each {often}: put `{cut}` {where}."

@@ -19,10 +19,12 @@ from backsight.story.carrier import Carrier
 from backsight.story.carriers import carriers
 from backsight.story.case import Case
 from backsight.story.failure import Level
-from backsight.story.holders import results_in, structure
+from backsight.story.histories import value_under
+from backsight.story.holders import below, given, made_in, results_in, structure
 from backsight.story.joints import joint_of
 from backsight.story.renewing import renewed
 from backsight.story.stepping import optimizer_steps, steps_of_pass
+from backsight.tape import Node
 
 
 def carried_over(case: Case) -> Finding | None:
@@ -157,11 +159,40 @@ def why_not_retain(found: Carrier) -> str:
     """What becomes of graphs that are kept, by whether an optimizer steps between two passes."""
     for level in found.case.failure.users:  # innermost first
         facts = found.facts if level is found.level else None
-        if steps_of_pass(level, facts):
+        if steps_of_pass(level, facts) and _saves_what_is_trained(found):
             return "retain_graph=True won't help: the optimizer has since modified weights that graph saved."
         if facts or loop_facts(level.body, level.line):
             break
     return "With retain_graph=True, every iteration would backpropagate through all earlier ones."
+
+
+def _saves_what_is_trained(found: Carrier) -> bool:
+    """Whether the graph of what is carried saves a tensor that an optimizer modifies: `W` of `h @ W`, not that of
+    `x @ W` nor of `W.exp()`."""
+    case = found.case
+    paths = [f"{owner}.{name.rpartition('.')[2]}" for owner in found.alike for name in found.names] or found.names
+    carried = [i for each in paths for i in made_in(case.graph, value_under(found, each))] or case.joints
+    for node in (case.graph.nodes[i] for i in below(case.graph, carried or range(len(case.graph)))):
+        every = [*node.inputs]
+        if node.op in _BIAS_AT and len(every) > 2:
+            del every[_BIAS_AT[node.op]]
+        operands = [each.node for each in every if each is not None]
+        saved = {each.name for each in node.saved} - {"result", "output", "out"}
+        whole = len(operands) > 1 or (len(every) == 1 and "self" in saved)
+        if saved and whole and any(_is_trained(case, each) for each in operands):
+            return True
+    return False
+
+
+_BIAS_AT = {"Addmm": 0, "Baddbmm": 0, "Linear": -1, "Convolution": -1}
+"""Which operand is only added."""
+
+
+def _is_trained(case: Case, node: Node) -> bool:
+    """Whether a node is what an optimizer holds, or a view of it."""
+    while node.op in ("T", "Transpose", "View", "Expand", "Unsqueeze", "Permute") and len(given(node)) == 1:
+        node = given(node)[0]
+    return any(leaf.node == node.index and leaf.owner for leaf in case.graph.leaves)
 
 
 # Losses that share operations, each of which runs backward: those that a loop goes through.
