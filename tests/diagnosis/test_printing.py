@@ -267,6 +267,11 @@ class TestHtml:
 
 
 class TestData:
+    def test_the_old_name_of_the_fix_warns(self, finding):
+        with pytest.warns(DeprecationWarning, match="use finding.fix") as warned:
+            assert finding.cure == finding.fix
+        assert warned[0].filename == __file__
+
     def test_has_every_field_and_where_it_is(self, finding):
         data = json.loads(json.dumps(finding.to_dict()))
         assert list(data) == [

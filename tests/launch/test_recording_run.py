@@ -84,7 +84,7 @@ def test_and_not_when_asked_to_be_quiet(bench):
 
 def test_without_a_folder_the_run_is_named_by_time_and_script(bench):
     bench.write("train.py", LOOP)
-    ended = bench.observed("--record", "train.py")
+    ended = bench.observed("--record", "--every", "1", "train.py")
     (run,) = bs.runs_in(bench.folder / "runs")
     assert re.fullmatch(r"\d{4}-\d\d-\d\d-\d\d-\d\d-\d\d-train", run.name)
     assert last_line(ended) == f"backsight: 6 steps recorded: backsight runs show runs/{run.name}"

@@ -590,3 +590,12 @@ def test_a_file_without_a_function_is_not_run(folder, capsys):
 def test_a_file_that_may_get_its_function_from_elsewhere_is_run(folder, capsys):
     (folder / "layers_of_another.py").write_text("from layers_of_mine import Square\nclass Mine(Square): pass\n")
     assert main(["verify", "layers_of_another.py"]) == 1
+
+
+def test_inputs_of_others_are_not_given_to_a_function(folder: Path) -> None:
+    text = WITH_INPUTS.replace("return torch.rand(3, 7), torch.rand(7)", 'return {"Scaled": (torch.rand(3),)}')
+    (folder / "of_others.py").write_text(
+        text + "class Scaled(torch.nn.Module):\n    def forward(self, x): return x * 2\n"
+    )
+    assert main(["verify", "of_others.py:weighted"]) == 0
+    assert main(["verify", "of_others.py:Scaled"]) == 0

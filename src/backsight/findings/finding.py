@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -76,6 +77,7 @@ class Finding:
     @property
     def cure(self) -> str:
         """The old name of `fix`; it goes with the next release."""
+        warnings.warn("Finding.cure is called fix now: use finding.fix.", DeprecationWarning, stacklevel=2)
         return self.fix
 
     def __str__(self) -> str:

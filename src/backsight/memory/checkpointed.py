@@ -61,7 +61,7 @@ def _blocks(model: nn.Module, where: bool | Sequence[str]) -> list[nn.Module]:
         if not blocks:
             raise NotAStep(
                 f"{type(model).__name__} has no repeated block to checkpoint. Name the modules: "
-                'checkpointing=["encoder", "decoder"].'
+                'checkpointing=["encoder", "decoder"], or --checkpoint encoder decoder.'
             )
         return blocks
     modules = dict(model.named_modules())

@@ -128,11 +128,15 @@ def _beside(function: Callable[..., Any], target: Any, signature: Signature, bes
     given, by_name = _of_name(signature.name, made)
     if signature.has(given):
         given = signature.inputs(given)
-    elif isinstance(given, dict) and is_function(target):  # whose apply takes no keywords
-        return None
+    elif isinstance(given, dict) and (is_function(target) or _names_others(given, beside)):
+        return None  # the apply of a Function takes no keywords
     elif not (by_name or own or isinstance(given, dict)):
         signature.check_fit(given)
     return _given(signature.name, function, given)
+
+
+def _names_others(given: Mapping[object, object], beside: ModuleType | None) -> bool:
+    return bool(given) and all(isinstance(each, str) and hasattr(beside, each) for each in given)
 
 
 def _dtypes(function: Callable[..., Any]) -> list[torch.dtype]:
