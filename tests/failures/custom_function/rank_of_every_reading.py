@@ -2,6 +2,7 @@
 # variable: d.reshape(ctx.size)
 # cause: return d.reshape(ctx.size), None
 # fix: d.new_zeros(ctx.size).view(-1).index_add_(0, order, d).view(ctx.size)
+# unsure: that forward returns what it picks is read from its text
 import torch
 from torch import nn
 
