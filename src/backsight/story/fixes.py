@@ -251,7 +251,7 @@ def _written_anew(changed: Changed, subject: Subject) -> str | None:
             return in_a_list(body, statement, name)
         return _same_part(body, statement, name)
     if reads_itself(statement, name):
-        return _from_copy(body, name, _saved_as_result(subject))
+        return _from_copy(body, name, _saved_as_result(subject), subject.saved.name == "result")
     if new := out_of_place(body, statement.lineno, statement.col_offset):
         edit = instead(body, statement, new)
         return f"Write {new}{edit}: that creates a new tensor and leaves the saved one unchanged."
@@ -289,17 +289,18 @@ def _saved_as_result(subject: Subject) -> bool:
     return any(each.storage == subject.saved.storage and each.name == "result" for each in every)
 
 
-def _from_copy(body: Body, name: str, as_result: bool) -> str:
-    """The same computed from copies of what these statements read; of the whole first, if what made it has saved it."""
+def _from_copy(body: Body, name: str, as_result: bool, fails_there: bool) -> str:
+    """The same computed from copies of what these statements read; of the whole first, if what made it has saved it,
+    and of that alone if it is what fails."""
     every = [each for each in statements(body.node) if isinstance(each, ast.Assign) and reads_itself(each, name)]
     copies = [(each, _Copying(name).visit(copy.deepcopy(each.value))) for each in every]
     new = [(each, ast.unparse(ast.Assign(each.targets, value, lineno=0))) for each, value in copies]
     texts = [f"`{code}` on line {each.lineno}{instead(body, each, code)}" for each, code in new]
     copied, place = f"{name} = {name}.clone()", body.place(every[0])
-    first = (
-        f" And put `{copied}` above line {place.line}, as what created it saved it too{put(copied, 'above', place)}."
-    )
-    return f"Compute it from a copy: write {listed(texts)}.{first if as_result else ''}"
+    first = f"ut `{copied}` above line {place.line}{put(copied, 'above', place)}, as what created {name} has saved it"
+    if fails_there:  # what is computed from parts of it has been passed, and has saved none
+        return f"Modify a copy: p{first}."
+    return f"{f'P{first}. And c' if as_result else 'C'}ompute it from a copy: write {listed(texts)}."
 
 
 def on_lines(new: Mapping[int, str], file: str) -> str:

@@ -1,7 +1,7 @@
 # code: BS202
 # variable: boxes
 # cause: boxes[:, 1] = boxes[:, 1].clamp(0, 1)
-# fix: boxes[:, 1].clone().clamp(0, 1)` on line 10. And put `boxes = boxes.clone()` above line 9
+# fix: And compute it from a copy: write `boxes[:, 0] = boxes[:, 0].clone().clamp(0, 1)` on line 9
 import torch
 from torch import nn
 

@@ -44,7 +44,7 @@ from backsight.story.trained import Trained, trained
 from backsight.tape import tensors_in
 
 _SAYS = {
-    "saved": ("needs to save it for backward.", "autograd cannot save it for backward: it has no version counter"),
+    "saved": ("needs to save it for backward.", "autograd cannot save it for backward"),
     "changed": ("modifies it in place outside that mode.", "it can be modified in place only in that mode"),
     "asked": ("makes it require grad.", "it can never require grad"),
 }

@@ -129,14 +129,15 @@ def _evidence(failure: Failure, refused: list[Refused], others: int) -> Iterator
         what, them, to, refused = "each of them", "them", apart(refused[0].name)[0], refused[:1]
     for each in refused:
         source = f"from {listed(each.leaves, 3)}" if each.leaves else _LOST
+        op = each.graph.roots[0].op.replace("ToCopy", "a conversion")
         if each.made and each.line and (each.line.file, each.line.line) != (each.made.file, each.made.line):
-            yield shown(each.line, f"computes {what} ({each.graph.roots[0].op}) {source}.")
+            yield shown(each.line, f"computes {what} ({op}) {source}.")
             yield shown(each.made, f"assigns {them} to {to or each.name}.")
         elif at := each.made or (each.line if each.line and str(each.line) != failure.source else None):
             subject = each.name if what == "it" and not each.made else what
-            yield shown(at, f"computes {subject or 'it'} ({each.graph.roots[0].op}) {source}.")
+            yield shown(at, f"computes {subject or 'it'} ({op}) {source}.")
         else:
-            yield f"{each.name or 'It'} was computed ({each.graph.roots[0].op}) {source}."
+            yield f"{each.name or 'It'} was computed ({op}) {source}."
     if others:
         yield (
             f"{counted(others, 'more tensor')} of the same group "

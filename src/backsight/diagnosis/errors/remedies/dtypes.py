@@ -16,7 +16,7 @@ from backsight.findings.evidence import Fact
 from backsight.naming.plain import namespace
 from backsight.snapshot import survey
 from backsight.source import Body, Place, assignments, read_at, statement_at
-from backsight.source.ancestry import ancestors
+from backsight.source.ancestry import Ancestor, ancestors
 from backsight.source.bindings import parameters_of
 from backsight.source.body import callee, calls_in, dotted, expressions, keyword, statements
 from backsight.source.edits import OR, on_line, put, write
@@ -280,12 +280,18 @@ def _origin(found: Refusal, name: str, tensor: torch.Tensor) -> Iterator[Fact]:
         for each, value in alike.items():
             before = set(ancestors(level.body, each, every[each].read.line)) - {each}
             if not before & alike.keys():
-                for place in every[each].bound[-1:]:
+                for place in _last(every[each]):
                     yield shown(place, f"gives {_told(each, value)}, from which {name} has its dtype.")
         if not alike and name in every:
-            for place in every[name].bound[-1:]:
+            for place in _last(every[name]):
                 yield shown(place, f"gives {_told(name, tensor)}.")
         return
+
+
+def _last(ancestor: Ancestor) -> list[Place]:
+    """The last statement that gives a variable a value before it is read; in a loop it may stand below."""
+    every = sorted(ancestor.bound, key=lambda each: each.position)
+    return [each for each in every if each.position < ancestor.read.position][-1:] or every[-1:]
 
 
 @remedy(

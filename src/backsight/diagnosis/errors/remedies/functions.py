@@ -16,6 +16,7 @@ from backsight.diagnosis.wording import shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, is_class
 from backsight.source import Body, Place, calls_of, function_at, only, statement_at
+from backsight.source.bindings import bound
 from backsight.source.body import callee, calls_in, dotted, keyword, statements
 from backsight.source.changes import changed_names
 from backsight.source.cut_rules import rule_of
@@ -26,7 +27,7 @@ from backsight.source.out_of_place import arguments, out_of_place
 from backsight.source.rewriting import rewritten, simple, with_flag
 from backsight.story.enabling import computing, enabled, switches
 from backsight.story.evaluated import value_of
-from backsight.story.failure import method
+from backsight.story.failure import Level, method
 from backsight.story.files import user_files
 from backsight.story.fixes import removed
 from backsight.story.memory import is_module, is_tensor, shape_of
@@ -313,13 +314,15 @@ def _of_picked_entries(found: Refusal, match: Match) -> Remedy | None:
     needs: Fact = f"{name} has {count} entries, each with a gradient of its own; {read} has the {size} of the output."
     shape = ", ".join(level.body.text(each) for each in call.args)
     place, index = _picked(function, name, due) or (None, "")
-    held = level.value(index)
+    if place is None and (chosen := _chosen(function, name, level)) is not None:
+        place, index, read = *chosen, _in_order_of_output(level, read)
+    held = level.value(index) if read else None
     if place is None or not is_tensor(held) or call.keywords:
         return Remedy(f"Compute a gradient for each entry of {name}.", (needs,))
     if held.dtype == torch.bool and shape_of(held) == due:
         new = f"{simple(read)}.new_zeros({shape}).masked_scatter({index}, {read})"
     elif held.dtype == torch.int64 and shape_of(held) == (size,):
-        flat = read if shape_of(value_of(level, receiver)) == (size,) else f"{simple(read)}.reshape(-1)"
+        flat = read if shape_of(level.value(read)) == (size,) else f"{simple(read)}.reshape(-1)"
         new = f"{simple(read)}.new_zeros({shape}).view(-1).index_add_(0, {index}, {flat}).view({shape})"
     else:
         return Remedy(f"Compute a gradient for each entry of {name}.", (needs,))
@@ -346,6 +349,53 @@ def _picked(function: Applied, name: str, due: tuple[int, ...]) -> tuple[Place, 
         return None
     statement = statement_at(body, picked.lineno, picked.col_offset)
     return (body.place(statement), index) if statement is not None else None
+
+
+def _chosen(function: Applied, name: str, level: Level) -> tuple[Place, str] | None:
+    """The statement of forward that chooses what it returns out of all entries of an argument, `flat.topk(k)`, and what
+    backward calls the indices that it has saved."""
+    body = body_of(function.cls, "forward")
+    every = [value for each in returned(body) for value in elements(each)] if body is not None else []
+    output = dotted(_without_copies(every[0])) if len(every) == 1 else None
+    for each in statements(body):
+        call = each.value if isinstance(each, ast.Assign) else None
+        receiver, method = callee(call) if isinstance(call, ast.Call) else (None, "")
+        target = each.targets[0] if isinstance(each, ast.Assign) else None
+        first = dotted(target.elts[0]) if isinstance(target, ast.Tuple) else None
+        chooses = method in ("topk", "sort") and output is not None and first == output
+        if body is None or not chooses or not isinstance(call, ast.Call) or receiver is None:
+            continue
+        whole = _meant(body, call.args[0] if library(receiver) else receiver)
+        if whole is not None and dotted(_without_copies(whole, subscripts=False)) == name:
+            saved = [
+                one for at in statements(level.body) if "saved_tensors" in ast.dump(at) for one in sorted(bound(at))
+            ]
+            index = only(one for one in saved if getattr(level.value(one), "dtype", None) == torch.int64)
+            return (body.place(each), index) if index is not None else None
+    return None
+
+
+def _in_order_of_output(level: Level, read: str) -> str:
+    """The gradient that backward was given, if this is only that in another order; else itself, or nothing if its order
+    is not known."""
+    body = level.body
+    given = [each.arg for each in body.node.args.args[1:2]] if body and isinstance(body.node, ast.FunctionDef) else []
+    value = only(values_of(body, read, level.line)) if body is not None and [read] != given else None
+    if value is None or [dotted(_without_copies(value))] == given:
+        return given[0] if value is not None else read
+    return "" if any(isinstance(node, ast.Subscript) for node in ast.walk(value)) else read
+
+
+def _without_copies(node: ast.expr, subscripts: bool = True) -> ast.expr:
+    """What an expression only lays out otherwise: `x` of `x.reshape(-1).contiguous()`, and of `x[order]`."""
+    while True:
+        receiver, method = callee(node) if isinstance(node, ast.Call) else (None, "")
+        if receiver is not None and method in ("clone", "contiguous", "detach", "reshape", "view", "flatten", "ravel"):
+            node = receiver
+        elif subscripts and isinstance(node, ast.Subscript):
+            node = node.value
+        else:
+            return node
 
 
 def _meant(body: Body, value: ast.expr) -> ast.expr | None:
