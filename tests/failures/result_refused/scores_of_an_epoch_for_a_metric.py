@@ -1,6 +1,6 @@
 # code: BS219
 # variable: scores
-# line: 26
+# line: 27
 # fix: auc(self.targets().numpy(), scores.detach().numpy())
 import numpy as np
 import torch
