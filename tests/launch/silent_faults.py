@@ -378,6 +378,60 @@ for epoch in range(4):
     $loop 60
     evaluate(model)
 """,
+    "BS116 a validation within the epoch, begun by a method that sets the mode": """
+class Trainer:
+    def __init__(self):
+        self.body = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 1))
+        self.opt = torch.optim.Adam(self.body.parameters(), lr=0.01)
+
+    def begin_training(self):
+        self.body.train()
+
+    def begin_validation(self):
+        self.body.eval()  #!
+
+    def fit(self, x, y):
+        loss = F.mse_loss(self.body(x), y)
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+
+
+def score(trainer):
+    trainer.begin_validation()
+    x, y = batch(64)
+    with torch.no_grad():
+        error = (trainer.body(x) - y).abs()
+    return error.mean().item()
+
+
+trainer, best = Trainer(), 9.0
+for epoch in range(3):
+    trainer.begin_training()
+    for step in range(30):
+        trainer.fit(*batch())
+        if step % 10 == 5:
+            best = min(best, score(trainer))
+""",
+    "BS116 a function that sets the mode of what it is given, and nobody sets it back": """
+model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+
+def switch_off(net):
+    net.eval()  #!
+
+
+def check(held_out):
+    switch_off(model)
+    with torch.no_grad():
+        print(f"{F.mse_loss(model(held_out[0]), held_out[1]):.3f}")
+
+
+for epoch in range(4):
+    $loop 60
+    check(batch())
+""",
     "BS116 eval once within the first epoch, batch norm": """
 class Net(nn.Module):
     def __init__(self):
