@@ -1697,6 +1697,31 @@ for step in range(200):
     loss = F.mse_loss(critic.online(x), goal)
     $update
 """,
+    "BS139 all normalizations of a model that a shared function has trained before": """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        for name, inputs in zip("abcd", (4, 16, 16, 16)):
+            setattr(self, name, nn.Sequential(nn.Linear(inputs, 16), nn.BatchNorm1d(16), nn.Tanh()))
+        self.head = nn.Linear(16, 1)
+
+    def forward(self, x):
+        return self.head(self.d(self.c(self.b(self.a(x)))))
+
+def train(net, scale, steps=40):
+    optimizer = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], lr=0.01)
+    net.train()  #!
+    for step in range(steps):
+        x, y = batch()
+        loss = F.mse_loss(net(scale * x), y)
+        $update
+
+model = Net()
+train(model, 1.0)
+for name, p in model.named_parameters():
+    p.requires_grad = "head" in name
+train(model, 3.0)
+""",
     "BS139 a backbone that was trained, and is frozen in training mode": """
 class Net(nn.Module):
     def __init__(self):

@@ -380,13 +380,14 @@ def drifting(
     if len(names) > _FEW_PARTS:
         name = f"{names[0]} and {len(names) - 1} more parts"
         code = f"for module in {as_code(named(model))}.modules():\n"
-        code += f"    if isinstance(module, torch.nn.{kind}):\n        module.eval()"
+        still = " and not module.weight.requires_grad" if trained else ""
+        code += f"    if isinstance(module, torch.nn.{kind}){still}:\n        module.eval()"
         every = [each for _, each in modules_in(model) if type(each).__name__ == kind]
         told = f"eval() of each {kind}"
         again = added(code, "below", place) if len(every) == len(norms) else ""
     else:
         name, told = listed(names), listed(calls)
-        again = "".join(added(each, "below", place) for each in calls)
+        again = "".join(added(_while_frozen(each) if trained else each, "below", place) for each in calls)
     kinds = counted(len(norms), f"{kind} layer")
     several, is_still = len(names) > 1, all(each.__dict__.get("momentum") == 0 for each in norms)
     are, they, their = ("are", "they are", "their") if several else ("is", "it is", "its")
@@ -409,6 +410,16 @@ def drifting(
         since=since,
     )
     return finding if trained else replace(finding, severity="note")
+
+
+def _while_frozen(call: str) -> str:
+    """Write an eval() that lets alone what trains: the function that a train() stands in may run before the freezing.
+
+    >>> print(_while_frozen("net.body.eval()"))
+    if not any(p.requires_grad for p in net.body.parameters()):
+        net.body.eval()
+    """
+    return f"if not any(p.requires_grad for p in {call.removesuffix('eval()')}parameters()):\n    {call}"
 
 
 _FEW_PARTS = 3
