@@ -1552,6 +1552,21 @@ for step in range(20):
     loss = policy_loss + advantages.square().mean()
     $update
 """,
+    "BS132 the probability of a route, step by step": """
+actor, critic = net(4, 3), net(4, 1)
+optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=0.01)
+for step in range(20):
+    x, log_prob = torch.randn(8, 4), 0.0
+    start = x
+    for _ in range(16):
+        policy = torch.distributions.Categorical(logits=actor(x))
+        chosen = policy.sample()
+        log_prob = log_prob + policy.log_prob(chosen)
+        x = x + 0.1 * chosen.unsqueeze(1)
+    cost, expected = x.norm(dim=1), critic(start).squeeze(1)
+    loss = ((cost - expected) * log_prob).mean() + F.mse_loss(expected, cost)  #!
+    $update
+""",
     "BS138 a counter that begins anew before the target is due": """
 import copy
 

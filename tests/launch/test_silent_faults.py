@@ -34,6 +34,7 @@ NEED_COLUMNS = frozenset(
         "BS132 the advantage has its graph",
         "BS132 an advantage of values that were gathered",
         "BS132 differences of single steps, put together",
+        "BS132 the probability of a route, step by step",
         "BS173 a critic whose target has its graph",
         "BS173 a Q-network without a target network, whose target is not detached",
         "BS173 returns that begin with the value of the last state",
