@@ -3035,6 +3035,20 @@ model = Model()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 $loop 40
 """,
+    "BS101 a convolution that forward creates for the width it meets": """
+class Pooled(nn.Module):
+    def forward(self, x):
+        rows, width = x.shape[0], x.shape[-1]
+        mix = nn.Conv1d(1, width, 3, padding=1)  #!
+        return mix(x.view(rows, 1, width)).amax(-1)
+
+model = nn.Sequential(nn.Linear(4, 6), Pooled(), nn.Linear(6, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x = torch.randn(16, 4)
+    loss = F.mse_loss(model(x), x.sum(1, keepdim=True))
+    $update
+""",
     "BS101 a head that is assigned in each forward": """
 class Model(nn.Module):
     def __init__(self):

@@ -55,6 +55,11 @@ FIXES = [
         "`loss.backward()`, and line 25, `opt.step()`.",
     ),
     (
+        "BS101 a convolution that forward creates for the width it meets",
+        "Create it once, in __init__: self.mix = nn.Conv1d(1, width, 3, padding=1); forward only uses it. __init__ has "
+        "to be given width, as an argument: it is known in forward() alone.",
+    ),
+    (
         "BS101 adapters that are put in after the optimizer",
         "Create optimizer after this: move line 44 below line 45.",
     ),
