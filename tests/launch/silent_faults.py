@@ -1359,6 +1359,20 @@ for i in range(64):
         h_opt.step()
         e_opt.step()
 """,
+    "BS127 zeroed for each batch, and a flag says when to step": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+EVERY = 3
+for i in range(60):
+    x, y = batch()
+    optimizer.zero_grad()  #!
+    is_full = i % EVERY == EVERY - 1
+    loss = F.mse_loss(model(x), y) / EVERY
+    loss.backward()
+    if is_full:
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+""",
     "BS127 zeroed for each batch": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
