@@ -1,7 +1,7 @@
 # code: BS200
 # variable: initial_lr
 # cause: self.steps = torch.optim.lr_scheduler.StepLR(self.optimizer, 2, last_epoch=Config.start)
-# fix: leave last_epoch at its default, -1
+# fix: pass last_epoch=Config.start - 1
 import torch
 from torch import nn
 

@@ -367,11 +367,10 @@ class Refused:
         body, statement = (level.body, level.statement) if level is not None else (None, None)
         if level is None or body is None or statement is None:
             return values
-        for call in calls_in(statement):
-            receiver, method = callee(call)
-            if method == "numpy" and receiver is not None:
-                new = rewritten(body, statement, {call: values}) if body.text(receiver) == self.text else ""
-                return on_line(level.place, new) if new else values
+        if arrays := [each for each in calls_in(statement) if callee(each)[1] == "numpy"]:
+            own = [each for each in arrays if (of := callee(each)[0]) is not None and body.text(of) == self.text]
+            new = rewritten(body, statement, dict.fromkeys(own, values)) if own else ""
+            return on_line(level.place, new) if new else values
         read = [each for each in expressions(statement) if self.text and body.text(each) == self.text]
         new = rewritten(body, statement, dict.fromkeys(read, values)) if read else ""
         return f"{values}{write(level.place, new) if new else ''}"

@@ -18,6 +18,7 @@ from backsight.source.ancestry import ancestors
 from backsight.source.bindings import Spot, bound, reads, spots, target_names, uses
 from backsight.source.body import body_around, callee, dotted, expressions, statements, statements_of
 from backsight.source.edits import OR, Edit, instead, remove
+from backsight.source.rewriting import rewritten
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, entry_of, follow
 from backsight.story.memory import is_module, is_tensor
@@ -309,9 +310,20 @@ def _lost_entry(failure: Failure, idle: Idle, body: Body, place: Place) -> Reaso
             return Reason(
                 (shown(place, f'returns the result of {idle.attribute} under "{key.value}", and nothing reads it.'),),
                 failure.user.place if failure.user else place,
-                f'Use the entry "{key.value}" in the loss, or remove {idle.path} from the model.',
+                f'Use the entry "{key.value}" in the loss, {OR}or remove {idle.path} from the model'
+                f"{_without_entry(idle, body, spot.node, returned, key)}.",
             )
     return None
+
+
+def _without_entry(idle: Idle, body: Body, statement: ast.stmt, returned: ast.Dict, key: ast.expr) -> str:
+    """The edits by which a module is gone of which one entry of a returned dict is made alone."""
+    left = [(k, value) for k, value in zip(returned.keys, returned.values, strict=True) if k is not key]
+    unmade = _unmade(idle.owner, [idle.attribute], [body.place(statement)])
+    if not unmade or not left or any(k is None or reads(value, idle.attribute) for k, value in left):
+        return ""
+    entries = ", ".join(f"{body.text(k)}: {body.text(value)}" for k, value in left if k is not None)
+    return f"{unmade}{instead(body, statement, rewritten(body, statement, {returned: f'{{{entries}}}'}))}"
 
 
 def left_idle(failure: Failure, tensors: Sequence[torch.Tensor]) -> Reason | None:

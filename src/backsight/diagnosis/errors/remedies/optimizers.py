@@ -128,20 +128,25 @@ def _resumed(found: Refusal, match: Match) -> Remedy | None:
         shows = text if text == str(epoch) else f"{text}, which is {epoch}"
         here = place == found.level.place
         lines.append(f"last_epoch is {shows}." if here else shown(place, f"passes last_epoch={shows}."))
-        passing = rewritten(body, level.statement, {value: "-1"}) if body and level.statement else ""
+        first = f"{text} - 1" if epoch == 0 and text != "0" else "-1"  # a count of epochs that begins at 0
+        passing = rewritten(body, level.statement, {value: first}) if body and level.statement else ""
         if (decided := _decided(level, text, epoch)) is not None:
             (place, new), begun = decided, True
             lines.append(shown(place, f"sets {text}."))
             begins += f": `{new}` on line {place.line}{write(place, new)}, if nothing else counts from it"
         elif passing:
-            begins += str(write(place, passing))
+            begins = (
+                f"pass last_epoch={first}{write(place, passing)}"
+                if first != "-1"
+                else f"{begins}{write(place, passing)}"
+            )
     lines.append(f"With last_epoch={epoch} it resumes, from the initial_lr of each group; {name} has none.")
     resumes = f"load the state of {name}, saved while it had a scheduler, before making this one"
     if (unsaved := _unsaved(found, name)) is not None:
         lines.append(shown(unsaved[0], f"keeps no state of {name}.", "read"))
         resumes = unsaved[1]
     loads = any(callee(call)[1] == "load_state_dict" for _, _, call in calls_of(*user_files(found.failure)))
-    if "load_state_dict" in resumes or (loads and not begun):  # the program does resume
+    if "load_state_dict" in resumes or (loads and not begun and epoch > 0):  # the program does resume
         return Remedy(f"{sentence(resumes)}.", tuple(lines), place)
     return Remedy(f"To begin a training, {begins}. {OR}To resume one, {resumes}.", tuple(lines), place)
 
