@@ -378,6 +378,60 @@ for epoch in range(4):
     $loop 60
     evaluate(model)
 """,
+    "BS116 a validation within the epoch, begun by a method that sets the mode": """
+class Trainer:
+    def __init__(self):
+        self.body = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 1))
+        self.opt = torch.optim.Adam(self.body.parameters(), lr=0.01)
+
+    def begin_training(self):
+        self.body.train()
+
+    def begin_validation(self):
+        self.body.eval()  #!
+
+    def fit(self, x, y):
+        loss = F.mse_loss(self.body(x), y)
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+
+
+def score(trainer):
+    trainer.begin_validation()
+    x, y = batch(64)
+    with torch.no_grad():
+        error = (trainer.body(x) - y).abs()
+    return error.mean().item()
+
+
+trainer, best = Trainer(), 9.0
+for epoch in range(3):
+    trainer.begin_training()
+    for step in range(30):
+        trainer.fit(*batch())
+        if step % 10 == 5:
+            best = min(best, score(trainer))
+""",
+    "BS116 a function that sets the mode of what it is given, and nobody sets it back": """
+model = nn.Sequential(nn.Linear(4, 16), nn.ReLU(), nn.Dropout(0.2), nn.Linear(16, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+
+
+def switch_off(net):
+    net.eval()  #!
+
+
+def check(held_out):
+    switch_off(model)
+    with torch.no_grad():
+        print(f"{F.mse_loss(model(held_out[0]), held_out[1]):.3f}")
+
+
+for epoch in range(4):
+    $loop 60
+    check(batch())
+""",
     "BS116 eval once within the first epoch, batch norm": """
 class Net(nn.Module):
     def __init__(self):
@@ -1305,6 +1359,20 @@ for i in range(64):
         h_opt.step()
         e_opt.step()
 """,
+    "BS127 zeroed for each batch, and a flag says when to step": """
+model = net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+EVERY = 3
+for i in range(60):
+    x, y = batch()
+    optimizer.zero_grad()  #!
+    is_full = i % EVERY == EVERY - 1
+    loss = F.mse_loss(model(x), y) / EVERY
+    loss.backward()
+    if is_full:
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+""",
     "BS127 zeroed for each batch": """
 model = net()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
@@ -1657,6 +1725,31 @@ for step in range(200):
         goal = y + 0.9 * critic.target(x)
     loss = F.mse_loss(critic.online(x), goal)
     $update
+""",
+    "BS139 all normalizations of a model that a shared function has trained before": """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        for name, inputs in zip("abcd", (4, 16, 16, 16)):
+            setattr(self, name, nn.Sequential(nn.Linear(inputs, 16), nn.BatchNorm1d(16), nn.Tanh()))
+        self.head = nn.Linear(16, 1)
+
+    def forward(self, x):
+        return self.head(self.d(self.c(self.b(self.a(x)))))
+
+def train(net, scale, steps=40):
+    optimizer = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], lr=0.01)
+    net.train()  #!
+    for step in range(steps):
+        x, y = batch()
+        loss = F.mse_loss(net(scale * x), y)
+        $update
+
+model = Net()
+train(model, 1.0)
+for name, p in model.named_parameters():
+    p.requires_grad = "head" in name
+train(model, 3.0)
 """,
     "BS139 a backbone that was trained, and is frozen in training mode": """
 class Net(nn.Module):

@@ -44,6 +44,10 @@ NEED_COLUMNS = frozenset(
 
 
 FIXES = [
+    (
+        "BS116 a validation within the epoch, begun by a method that sets the mode",
+        "Call trainer.body.train() at the end of score().",
+    ),
     ("BS122 a softmax given to ctc_loss", "On line 21, write log_softmax(-1) in place of softmax(-1)."),
     (
         "BS122 the outputs of a layer given to ctc_loss",

@@ -24,7 +24,7 @@ from backsight.diagnosis.program import ending, loops_around
 from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place, backward_calls, only, read_at
-from backsight.source.bindings import bound, names_read, spots
+from backsight.source.bindings import assigned, bound, names_read, spots
 from backsight.source.body import callee, calls_in, dotted, functions, keyword, statements
 from backsight.source.edits import Edit, move
 from backsight.source.imports import meaning
@@ -165,7 +165,7 @@ def _thrown_away(level: Level, body: Body) -> Finding | None:
     conditions = [e for e in statements(body.node) if isinstance(e, ast.If) and first < e.lineno <= last]
     guards = [each for each in conditions if each.lineno < level.line <= (each.end_lineno or 0)]
     guard = min(guards, key=lambda each: each.lineno, default=None)
-    every = modulus(guard.test) if guard is not None else None
+    every = modulus(body, guard) if guard is not None else None
     if guard is None or every is None or value_of(level, every) == 1:
         return None
     conditional = [(each.lineno, each.end_lineno or 0) for each in conditions]
@@ -199,8 +199,12 @@ def _thrown_away(level: Level, body: Body) -> Finding | None:
     )
 
 
-def modulus(test: ast.expr) -> ast.expr | None:
-    """Return the K of a condition with `% K`."""
+def modulus(body: Body, guard: ast.If) -> ast.expr | None:
+    """Return the K of a condition with `% K`, also where a variable of the same loop has the condition."""
+    test, name = guard.test, dotted(guard.test)
+    made = only(each for each in statements(body.node) if name in bound(each))
+    if made is not None and loops_around(body, made.lineno)[-1:] == loops_around(body, guard.lineno)[-1:]:
+        test = next((value for goal, value in assigned(made) if dotted(goal) == name), test)
     return next((n.right for n in ast.walk(test) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)), None)
 
 

@@ -18,8 +18,10 @@ from backsight.diagnosis.program import (
     conditions_around,
     constructions,
     ending,
+    endings_of,
     few_of,
     looped,
+    loops_around,
     named,
     names_of,
     program_frames,
@@ -32,7 +34,7 @@ from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Place, function_at, only, read_at
-from backsight.source.body import LOOPS, callee, callers, calls_in, dotted, is_constant, keyword, statements
+from backsight.source.body import LOOPS, callee, callers, calls_in, covers, dotted, is_constant, keyword, statements
 from backsight.source.evaluations import always_dropping, chance, evaluates, is_meant, is_named_so
 from backsight.tape import modules_in, parameters_in, registered
 from backsight.text import as_code
@@ -55,34 +57,81 @@ def untrained_mode(
     aside = [(place, inside) for place, inside in found if inside not in running(frame)]
     if (not trained and not aside) or _meant(frame):
         return None
-    place, inside = (aside or found)[0] if found else (None, "")
-    says, sure = "turns on evaluation mode; training mode is never turned on again.", len(found) == 1
+    of = endings_of(model)
+    own = [each for each in aside or found if ending(dotted(_turned(each[0]))) in of]
+    place, inside = next(iter(own or aside or found), (None, ""))
+    sure = len(found) == 1
+    says = "turns on evaluation mode, in which the training goes on."
+    if not _may_turn_on(frame):
+        says = "turns on evaluation mode; training mode is never turned on again."
     return warning(
         "BS116",
         f"{name} has been trained in evaluation mode since step {numbered(since)}.",
         (_in_evaluation(list(dict.fromkeys(modal))), if_known(place, says, sure_if(sure))),
-        f"Call {name}.train() at the end of {inside}(){_at_end(place, name)}."
-        if inside
-        else f"Call {name}.train() after evaluating.",
+        _at_end(place, name, frame) if place is not None and inside else f"Call {name}.train() after evaluating.",
         place,
         exact=place is None or sure,
         since=since,
     )
 
 
-def _at_end(place: Place | None, name: str) -> str:
-    """Turn training mode on again at the end of the function that turns it off, or after the call of that."""
-    body, statement = read_at(place)
-    called = next((callee(call) for call in calls_in(statement) if callee(call)[1] in ("eval", "train")), None)
-    if body is None or called is None or isinstance(body.node, ast.Module):
+def _turned(place: Place) -> ast.expr | None:
+    """Return the module of which a statement sets the mode."""
+    return next((callee(call)[0] for call in calls_in(read_at(place)[1]) if _sets_mode(call)), None)
+
+
+def _sets_mode(call: ast.Call) -> bool:
+    return callee(call)[0] is not None and callee(call)[1] in ("eval", "train")
+
+
+def _may_turn_on(frame: FrameType) -> bool:
+    """Whether training mode may be turned on again: in a loop that leads to the step, or by a function aside."""
+    frames = {each.f_code.co_name: each.f_lineno for each in program_frames(frame)}
+    for body, statement, call in calls_around(frame):
+        if _turns_on(call):
+            line = frames.get(body.name or "<module>")
+            if line is None or any(covers(each, line) for each in loops_around(body, statement.lineno)):
+                return True
+    return False
+
+
+def _at_end(place: Place, name: str, frame: FrameType) -> str:
+    """Say to turn training mode on again at the end of the function that turns it off, or after the call of that; of a
+    function that does nothing else, at the end of the one that calls it."""
+    body, on = read_at(place)[0], dotted(_turned(place))
+    if body is None or on is None or on.partition(".")[0] in looped(body):
+        return f"Call {name}.train() at the end of {body.name}()." if body else f"Call {name}.train() after evaluating."
+    begins = all(_sets_mode(call) for each in statements(body) if each.lineno > place.line for call in calls_in(each))
+    if not begins:
+        return f"Call {name}.train() at the end of {body.name}(){_turned_on_at_end(body, on, name)}."
+    found = only(callers(body))
+    if found is None or found[0].name in running(frame):
+        return f"Call {name}.train() after evaluating, where the training goes on."
+    around, _, call = found
+    names = [each.arg for each in body.node.args.args] if isinstance(body.node, ast.FunctionDef) else []
+    given = [*([callee(call)[0]] if names[:1] == ["self"] else []), *call.args]
+    root, _, rest = on.partition(".")
+    there = dotted(dict(zip(names, given, strict=False)).get(root)) if root in names else root
+    there = f"{there}.{rest}" if there and rest else there
+    edit = _turned_on_at_end(around, there) if there else ""
+    return f"Call {there or name}.train() at the end of {around.name}(){edit}."
+
+
+def _turned_on_at_end(body: Body, on: str, name: str = "") -> str:
+    """Turn training mode on again at the end of a function, or after the call of that, by the name of there, if any."""
+    if isinstance(body.node, ast.Module):
         return ""
-    last, on = body.node.body[-1], f"{dotted(called[0])}.train()"
+    last, code = body.node.body[-1], f"{on}.train()"
     returns = [each for each in statements(body.node) if isinstance(each, ast.Return)]
     if not returns:
-        return added(on, "end", body.place(body.node))
-    if returns == [last] and not any(dotted(call.func) == dotted(called[0]) for call in calls_in(last)):
-        return added(on, "above", body.place(last))
-    found = only((other, each) for other, each, _ in callers(body))
+        return added(code, "end", body.place(body.node))
+    runs = [dotted(call.func) == on for call in calls_in(last)]
+    if not name:  # what is called there may run it
+        root = on.partition(".")[0]
+        runs = [getattr(each, "id", "") == root for call in calls_in(last) for each in ast.walk(call)]
+    if returns == [last] and not any(runs):
+        return added(code, "above", body.place(last))
+    found = only((other, each) for other, each, _ in callers(body)) if name else None
     return added(f"{name}.train()", "beside", found[0].place(found[1])) if found is not None else ""
 
 
@@ -331,13 +380,14 @@ def drifting(
     if len(names) > _FEW_PARTS:
         name = f"{names[0]} and {len(names) - 1} more parts"
         code = f"for module in {as_code(named(model))}.modules():\n"
-        code += f"    if isinstance(module, torch.nn.{kind}):\n        module.eval()"
+        still = " and not module.weight.requires_grad" if trained else ""
+        code += f"    if isinstance(module, torch.nn.{kind}){still}:\n        module.eval()"
         every = [each for _, each in modules_in(model) if type(each).__name__ == kind]
         told = f"eval() of each {kind}"
         again = added(code, "below", place) if len(every) == len(norms) else ""
     else:
         name, told = listed(names), listed(calls)
-        again = "".join(added(each, "below", place) for each in calls)
+        again = "".join(added(_while_frozen(each) if trained else each, "below", place) for each in calls)
     kinds = counted(len(norms), f"{kind} layer")
     several, is_still = len(names) > 1, all(each.__dict__.get("momentum") == 0 for each in norms)
     are, they, their = ("are", "they are", "their") if several else ("is", "it is", "its")
@@ -360,6 +410,16 @@ def drifting(
         since=since,
     )
     return finding if trained else replace(finding, severity="note")
+
+
+def _while_frozen(call: str) -> str:
+    """Write an eval() that lets alone what trains: the function that a train() stands in may run before the freezing.
+
+    >>> print(_while_frozen("net.body.eval()"))
+    if not any(p.requires_grad for p in net.body.parameters()):
+        net.body.eval()
+    """
+    return f"if not any(p.requires_grad for p in {call.removesuffix('eval()')}parameters()):\n    {call}"
 
 
 _FEW_PARTS = 3

@@ -118,7 +118,7 @@ def _between_steps(body: Body, line: int) -> tuple[Place, str] | None:
     if not loops or module is None or any(map(_divides, ast.walk(loops[-1]))) or any(map(_sums, ast.walk(module.node))):
         return None
     for each in ast.walk(loops[0]):
-        if isinstance(each, ast.If) and (by := modulus(each.test)) is not None and _steps(each.body):
+        if isinstance(each, ast.If) and (by := modulus(body, each)) is not None and _steps(each.body):
             return body.place(each), body.text(by)
     inner = loops[0]
     times = inner.iter if isinstance(inner, ast.For) else None
