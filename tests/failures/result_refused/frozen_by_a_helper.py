@@ -1,7 +1,7 @@
 # code: BS219
 # variable: h
 # cause: t.requires_grad_(False)
-# fix: Return t.detach() from freeze()
+# fix: Detach h before line 18
 import torch
 from torch import nn
 

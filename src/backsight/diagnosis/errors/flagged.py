@@ -12,11 +12,12 @@ from backsight.diagnosis.wording import listed
 from backsight.snapshot import survey
 from backsight.source import Place, assignments, loop_facts, parsed
 from backsight.source.bindings import Use, target_names, uses
-from backsight.source.body import callee, calls_in, dotted, statements
-from backsight.source.edits import OR, instead, marks_of, on_line, put, write
+from backsight.source.body import SCOPES, callee, calls_in, covers, dotted, statements
+from backsight.source.edits import OR, instead, marks_of, on_line, put, put_at, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.failure import Failure, Level
 from backsight.story.fixes import removed
+from backsight.story.handed import handed
 from backsight.story.memory import is_module
 from backsight.tape import registered
 
@@ -73,6 +74,37 @@ class Flag:
         after = (each for each in statements(self.level.body) if each.lineno > self.level.line)
         return any(Use(f"{self.text}.grad", False) in uses(each) for each in after)
 
+    def is_read(self, name: str, last: int) -> bool:
+        """Whether anything may read a name below a line; what only binds a local name for nobody changes nothing."""
+        body = self.level.body
+        if body is None or not name.isidentifier():
+            return True
+        around = [each for each in blocks_around(self.level) if isinstance(each, ast.For | ast.While)]
+        outer = next((each for each in reversed(around) if each.end_lineno != last), None)
+        named = [node for node in ast.walk(body.node) if isinstance(node, ast.Name) and node.id == name]
+        inner = [each for each in ast.walk(body.node) if isinstance(each, SCOPES) and each is not body.node]
+        again = outer is not None and not any(isinstance(n.ctx, ast.Store) and covers(outer, n.lineno) for n in named)
+        return any(
+            node.lineno > last
+            or (again and outer is not None and outer.lineno <= node.lineno < (around[0].lineno))
+            or any(covers(each, node.lineno) for each in inner)
+            for node in named
+            if isinstance(node.ctx, ast.Load)
+        )
+
+    @property
+    def at_caller(self) -> str:
+        """Say to detach it before the function is called, where only its caller has a variable for it."""
+        known, callers = handed(self.failure, self.tensor), self.failure.users[1:2]
+        if self.wanted or known is None or (known.level,) != callers or known.given is None:
+            return ""
+        if dotted(parsed(known.name)) is None or _is_registered(
+            replace(self, level=known.level, name=known.name), None
+        ):
+            return ""
+        new = f"{known.name} = {self.new(known.name)}"
+        return f"Detach {known.name} before line {known.given.line} passes it on: {put_at(new, 'above', known.given)}."
+
     @property
     def carried(self) -> Place | None:
         """The statement below in the loop that computes it, for the next pass."""
@@ -100,7 +132,7 @@ def fix_of_flag(flag: Flag) -> str:
     code = flag.level.frame.f_code
     is_parameter = flag.text in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     if is_parameter and not flag.is_own and not flag.is_for_itself:
-        return (
+        return flag.at_caller or (
             f"Return {flag.new(flag.text)} from {code.co_name}(), and use that result: {flag.text} = "
             f"{flag.new(flag.text)} alone would leave {flag.name} as it is where {code.co_name}() is called."
         )
@@ -121,6 +153,8 @@ def fix_of_flag(flag: Flag) -> str:
         # Where a caller gave it, it may be a leaf without a gradient at the next call.
         within = "" if is_parameter and flag.is_for_itself else f" {OR}For its gradient in this graph: {{}}."
         return f"{start}{within.format(flag.retained(flag.name))}"
+    if not flag.is_read(flag.text, flag.level.line):
+        return f"Detach it where it is computed: {new} here would leave what holds it as it is."
     return f"Detach it with {new} instead of {flag.statement}{flag.instead(new)}."
 
 
@@ -186,9 +220,11 @@ def _of_loop(flag: Flag, loop: ast.For) -> str:
         tuple: f"tuple({new} for {item} in {whole})",
         dict: f"{{{key}: {new} for {key}, {item} in {whole}.items()}}",
     }
-    if kind not in made or (kind is dict) != bool(key):
+    is_read = whole is not None and flag.is_read(whole, loop.end_lineno or flag.level.line)
+    if kind not in made or (kind is dict) != bool(key) or not is_read:
         return (
-            f"Detach each where it is computed: {item} = {new} in the loop would leave what holds it as it is."
+            flag.at_caller
+            or f"Detach each where it is computed: {item} = {new} in the loop would leave what holds it as it is."
             if not flag.wanted
             else f"It requires grad already. For its own gradient in this graph: {flag.retained(item)}."
         )

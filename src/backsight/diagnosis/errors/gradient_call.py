@@ -36,6 +36,16 @@ class GradientCall:
         return self.node.args[0] if self.node.args else None
 
     @property
+    def outputs(self) -> ast.expr | None:
+        """What is differentiated."""
+        return self.output or keyword(self.node, "outputs")
+
+    @property
+    def weights(self) -> ast.expr | None:
+        """What it gives as `grad_outputs`."""
+        return self.node.args[2] if len(self.node.args) >= POSITIONS else keyword(self.node, "grad_outputs")
+
+    @property
     def inputs(self) -> ast.expr | None:
         """What the gradient is asked for of."""
         return self.node.args[1] if len(self.node.args) > 1 else keyword(self.node, "inputs")

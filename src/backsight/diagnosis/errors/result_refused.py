@@ -26,7 +26,7 @@ from backsight.diagnosis.errors.flagged import Flag, fix_of_flag
 from backsight.diagnosis.errors.registry import explains, explanation
 from backsight.diagnosis.evidence.gradients import Held, made
 from backsight.diagnosis.evidence.results_listed import appended, detached_parts, origins, run_in_turn
-from backsight.diagnosis.evidence.spoken import names_of
+from backsight.diagnosis.evidence.spoken import names_of, passed
 from backsight.diagnosis.evidence.workers import Computed, computed_in_worker, told_of
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import listed, shown, tensor_of
@@ -41,6 +41,7 @@ from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level
 from backsight.story.files import user_files
+from backsight.story.handed import Handed, handed
 from backsight.story.in_pytorch import Part, back_in, in_pytorch
 from backsight.story.memory import base_of, is_module, is_tensor, maker_of, needs_gradient, shape_of
 from backsight.story.routes import reaches_otherwise
@@ -129,9 +130,15 @@ class Refused:
         if self.tensor is None or self.failure.user is None:
             return self.text
         if self.text:
-            return Held(self.failure, self.failure.user, self.text, self.tensor).name
+            name, known = Held(self.failure, self.failure.user, self.text, self.tensor).name, self._handed
+            return known.name if known is not None and known.given is not None and name.endswith("]") else name
         name, held = names_of(self.failure, [self.tensor])[0], self._held
         return name if self.hook or name.endswith(held.removeprefix(self.copied)) else held
+
+    @cached_property
+    def _handed(self) -> Handed | None:
+        """Who gave the tensor to the function that sets its flag."""
+        return handed(self.failure, self.tensor) if self.use == "flag" else None
 
     @cached_property
     def _held(self) -> str:
@@ -343,6 +350,7 @@ class Refused:
             whole = f", through a hook of {as_code(self.hook)}" if self.hook else ""
             whole = f"copies {self.copied}, which holds {which}{whole}."
             whole = whole if self.copied not in ("", self.name) else "copies it."
+            yield from passed(self._handed)
             says = {
                 "copied": whole,
                 "values": "passes it to NumPy.",

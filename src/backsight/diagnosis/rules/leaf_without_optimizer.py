@@ -20,6 +20,7 @@ from backsight.diagnosis.evidence.unheld import (
     filtering,
     first_use,
     followers,
+    given_to_init,
     gradient_is_wanted,
     made_anew,
     made_late,
@@ -114,7 +115,7 @@ def _created_anew(anew: dict[Leaf, tuple[Anew, ...]]) -> Finding:
             "optimizer can update them.",
             *(shown(each.place, "creates it again each time it runs.") for each in made[:3]),
         ),
-        f"Create {it} once, in __init__: {kept}; forward only uses {it}."
+        f"Create {it} once, in __init__: {kept}; forward only uses {it}.{given_to_init(made[:3])}"
         if of_a_module
         else f"Create {it} once, before the loop ({kept}), and pass the parameters to the optimizer.",
         made[0].place,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
 from collections.abc import Iterator
 from typing import Literal
 
 import torch
 
-from backsight.diagnosis.errors.gradient_call import gradient_call, gradient_calls
+from backsight.diagnosis.errors.gradient_call import POSITIONS, GradientCall, gradient_call, gradient_calls
 from backsight.diagnosis.errors.no_grad.scene import Scene
 from backsight.diagnosis.errors.registry import explanation
 from backsight.diagnosis.evidence.spoken import differentiated, names_of, passed
@@ -20,7 +21,7 @@ from backsight.snapshot import survey
 from backsight.source import Cut, Place, assignments, cuts
 from backsight.source.bindings import bound, spots, uses
 from backsight.source.body import functions, is_constant, keyword, read_at
-from backsight.source.edits import on_line, put, sentence
+from backsight.source.edits import on_line, put, sentence, without_marks
 from backsight.story.cuts import CutOff, unrecorded, unrecorded_in, why
 from backsight.story.failure import Failure, Level
 from backsight.story.handed import Handed, handed
@@ -59,10 +60,53 @@ def input_without_grad(failure: Failure) -> Finding:
         f"{listed(called) or 'An input of autograd.grad()'} {verb} not require grad, so nothing was recorded for "
         f"{'it' if len(called) == 1 else 'them'}.",
         evidence,
-        f"Call {first}.requires_grad_() {_where(found, outer, call)}; the forward pass must come after that.",
+        _recorded(failure, cut, first, several=len(bare) > 1)
+        or f"Call {first}.requires_grad_() {_where(found, outer, call)}; the forward pass must come after that.",
         source=cut.place if cut else (found and (found.assigned or found.given or outer)) or failure.source,
         exact=bool(bare) and (block is None or block.seen),
     )
+
+
+def _recorded(failure: Failure, cut: Cut | None, name: str, *, several: bool) -> str:
+    """Keep the graph of an input that is a derivative, with create_graph=True where that was taken; and differentiate
+    it, where a program asks for the opposite, the gradient of what it was taken of."""
+    taken = next(gradient_calls(*read_at(cut.place)), None) if cut and cut.kind == "gradient" else None
+    given = keyword(taken.node, "create_graph") if taken is not None else None
+    if taken is None or (given is not None and not is_constant(given, False)):
+        return ""
+    flagged = taken.flagged("create_graph")
+    first = f"Keep the graph of {name}: {on_line(taken.place, flagged) or 'give autograd.grad create_graph=True'}"
+    asking = gradient_call(failure.user)
+    if asking is None or several or asking.body.node is not taken.body.node or asking.body.file != taken.body.file:
+        return f"{first}."
+    of, wanted = asking.outputs, asking.input
+    is_same = of is not None and taken.outputs is not None and taken.body.text(taken.outputs) == asking.body.text(of)
+    anew = assignments(asking.body, asking.body.text(of), before=asking.place.line) if of is not None else ()
+    if not is_same or of is None or wanted is None or any(each.line > taken.place.line for each in anew):
+        return f"{first}."
+    was, text = asking.body.text(of), asking.body.text(wanted)
+    swapped = _swapped(taken, asking, of, wanted)
+    why = f"{text} is computed from {was}, not {was} from {text}"
+    if not swapped or not flagged:
+        x = taken.body.text(taken.inputs) if taken.inputs is not None else "its input"
+        return f"{without_marks(first)}. On line {asking.place.line}, swap outputs and inputs, {text} and {x}: {why}."
+    return f"{first}. Differentiate {text}: {on_line(asking.place, swapped)}, because {why}."
+
+
+def _swapped(taken: GradientCall, asking: GradientCall, of: ast.expr, wanted: ast.expr) -> str:
+    """The statement that differentiates the derivative, by what that was taken for; empty where it has no weights."""
+    source, weights = taken.input, asking.weights
+    if source is None or weights is None:
+        return ""
+    read = [each for each in ast.walk(weights) if ast.dump(each) == ast.dump(of)] if weights is not None else []
+    if weights is not None and not read:
+        return ""
+    inputs = asking.inputs or wanted
+    memo: dict[int, ast.AST] = {id(inputs): source, id(of): wanted, **{id(each): wanted for each in read}}
+    new = copy.deepcopy(asking.node, memo)
+    if keyword(new, "create_graph") is None and len(new.args) <= POSITIONS:
+        new.keywords.append(ast.keyword("create_graph", ast.Constant(True)))
+    return asking.rewritten({asking.node: ast.unparse(new)})
 
 
 def _enclosing(found: Handed) -> Place | None:

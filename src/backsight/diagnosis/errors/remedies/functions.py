@@ -12,7 +12,7 @@ import torch
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, anew, contexts, remedy, source_of
 from backsight.diagnosis.evidence.custom import Applied, applied, body_of, definition, elements, every_applied, returned
 from backsight.diagnosis.evidence.refused import Refusal
-from backsight.diagnosis.wording import shown
+from backsight.diagnosis.wording import listed, shown
 from backsight.findings.evidence import Fact
 from backsight.naming.plain import class_name, is_class
 from backsight.source import Body, Place, calls_of, function_at, only, statement_at
@@ -30,32 +30,70 @@ from backsight.story.evaluated import value_of
 from backsight.story.failure import Level, method
 from backsight.story.files import user_files
 from backsight.story.fixes import removed
-from backsight.story.memory import is_module, is_tensor, shape_of
+from backsight.story.memory import is_module, is_tensor, needs_gradient, shape_of
 from backsight.story.sections import undecorated
 from backsight.tape import forward_class
 
 
 @remedy(r"marked as dirty during the forward method were not returned")
 def _not_returned(found: Refusal, match: Match) -> Remedy | None:
-    """A custom Function changes its input in place, says so, and returns something else."""
+    """A custom Function changes its inputs in place, says so, and does not return all of them."""
     body = forward_of(found)
     marks = [(s, c) for s in statements(body) for c in calls_in(s) if callee(c)[1] == "mark_dirty"]
     if body is None or not marks or not marks[0][1].args:
         return None
-    name = body.text(marks[0][1].args[0])
-    changing = next((each for each in statements(body.node) if name in changed_names(each)), None)
-    returning = next((each for each in statements(body.node) if isinstance(each, ast.Return)), None)
-    instead = _without_underscore(body, changing) if changing is not None else ""
-    without = removed(body.place(marks[0][0]))
-    plain = f"Or {without_marks(without)}, and compute a new tensor instead of changing {name}."
+    marking, mark = marks[0]
+    marked, every = [*map(body.text, mark.args)], returned(body)
+    back = [{_changed(body, node, each.lineno) for node in elements(each)} for each in every]
+    returning, own = next(
+        ((each, own) for each, own in zip(every, back, strict=True) if {*marked} - own), (None, set())
+    )
+    names = [each for each in marked if each not in own]
+    kept = [each for each in marked if each in own]
+    shorter = rewritten(body, marking, {mark: f"{body.text(mark.func)}({', '.join(kept)})"}) if kept else ""
+    without = on_line(body.place(marking), shorter) if shorter else removed(body.place(marking))
+    lines = [shown(body.place(marking), f"declares that forward modifies {listed(names)} in place.")]
+    if returning is not None:
+        lines.append(shown(body.place(returning), f"does not return {'them' if names[1:] else f'{names[0]} itself'}."))
+    place = body.place(returning or marking)
+    if not any(_may_need_gradient(found, body, each) for each in names):
+        too = "it as a further output" if len(names) == 1 else "them as further outputs"
+        return Remedy(
+            f"What does not require grad needs no mark, as {listed(names)}: {without}. Or return {too}, of which "
+            "backward gets gradients, too.",
+            tuple(lines),
+            body.place(marking),
+        )
+    changing = only(each for each in statements(body.node) if names[0] in changed_names(each))
+    instead = _without_underscore(body, changing) if changing is not None and len(names) == 1 else ""
+    new = "a new tensor" if len(names) == 1 else "new tensors"
+    plain = f"Or {without_marks(without)}, and compute {new} instead of changing {listed(names)}."
     if instead and changing is not None:
         written = f"write `{instead}` on line {changing.lineno}{anew(body, changing, instead)}"
-        plain = f"{OR}Or modify nothing in place: {without} and {written}."
-    lines = [shown(body.place(marks[0][0]), f"declares that forward modifies {name} in place.")]
-    lines += [shown(body.place(returning), f"does not return {name} itself.")] if returning else []
-    return Remedy(
-        f"Return {name} itself as one of the outputs. {plain}", tuple(lines), body.place(returning or marks[0][0])
-    )
+        what = f"do not modify {names[0]}" if kept else "modify nothing"
+        plain = f"{OR}Or {what} in place: {without} and {written}."
+    outputs = f"{names[0]} itself as one of the outputs" if len(names) == 1 else f"{listed(names)} as outputs"
+    return Remedy(f"Return {outputs}. {plain}", tuple(lines), place)
+
+
+def _changed(body: Body, node: ast.expr, line: int) -> str:
+    """The tensor that an expression is, behind the methods that modify it in place, and another name for it."""
+    while isinstance(node, ast.Call) and callee(node)[1].endswith("_") and callee(node)[0] is not None:
+        node = callee(node)[0] or node
+    value = only(values_of(body, node.id, line)) if isinstance(node, ast.Name) else None
+    is_same = isinstance(value, ast.Name) or (isinstance(value, ast.Call) and callee(value)[1].endswith("_"))
+    return _changed(body, value, value.lineno) if value and is_same and value.lineno < line else body.text(node)
+
+
+def _may_need_gradient(found: Refusal, forward: Body, name: str) -> bool:
+    """Whether what a Function is given for a parameter of its forward may require grad."""
+    names, call = list(getattr(getattr(forward.node, "args", None), "args", [])), found.expression
+    given = call.args if isinstance(call, ast.Call) else []
+    k = next((k for k, each in enumerate(names[1:]) if each.arg == name), len(given))
+    if k >= len(given) or any(isinstance(each, ast.Starred) for each in given[: k + 1]):
+        return True
+    value = value_of(found.level, given[k])
+    return not is_tensor(value) or needs_gradient(value)
 
 
 def forward_of(found: Refusal) -> Body | None:
