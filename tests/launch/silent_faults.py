@@ -432,6 +432,22 @@ for epoch in range(4):
     $loop 60
     check(batch())
 """,
+    "BS102 parts that get gradients of their own, which nobody hands on": """
+trunk, head = nn.Sequential(nn.Linear(4, 16), nn.Tanh()), nn.Linear(16, 1)
+opt = torch.optim.Adam([*trunk.parameters(), *head.parameters()], lr=0.01)
+
+def in_parts(hidden, y, size=8):
+    for first in range(0, len(hidden), size):
+        rows = hidden[first:first + size].detach().requires_grad_()  #!
+        loss = F.mse_loss(head(rows), y[first:first + size], reduction="sum") / len(y)
+        loss.backward()
+
+for step in range(40):
+    x, y = batch(24)
+    opt.zero_grad()
+    in_parts(trunk(x), y)
+    opt.step()
+""",
     "BS116 eval once within the first epoch, batch norm": """
 class Net(nn.Module):
     def __init__(self):

@@ -45,6 +45,10 @@ NEED_COLUMNS = frozenset(
 
 FIXES = [
     (
+        "BS102 parts that get gradients of their own, which nobody hands on",
+        "Hand on rows.grad of all turns before the step, with hidden.backward(gradient=...), or keep the graph",
+    ),
+    (
         "BS116 a validation within the epoch, begun by a method that sets the mode",
         "Call trainer.body.train() at the end of score().",
     ),

@@ -11,6 +11,7 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis.evidence.creation import built_at, put_in_place
+from backsight.diagnosis.evidence.cuts import restarted
 from backsight.diagnosis.evidence.idle import idle_among, unread
 from backsight.diagnosis.evidence.severed import no_path, of_other_losses, severance
 from backsight.diagnosis.finding import Finding
@@ -92,11 +93,16 @@ def _of_no_module(optimizer: str, left: Sequence[torch.Tensor], replaced: dict[s
 def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], total: int) -> Finding:
     if (found := severance(scene, optimizer, missing, total)) is not None:
         wanted = "if they should learn from this loss. Otherwise, freeze them with requires_grad_(False) and leave them"
+        fix = found.fix
+        if (parts := restarted(found.place)) is not None:
+            part, of = parts
+            fix = f"Hand on {part}.grad of all turns before the step, with {of}.backward(gradient=...), or keep the "
+            fix += f"graph of {of} and run backward once, on the sum of the losses"
         return warning(
             "BS102",
             f"{optimizer} holds parameters that are detached from this loss.",
             found.evidence,
-            f"{found.fix}." if found.is_sure else f"{found.fix}, {wanted} out of the optimizer.",
+            f"{fix}." if found.is_sure else f"{fix}, {wanted} out of the optimizer.",
             found.place,
         )
     evidence = no_path(scene.names(missing), total)

@@ -12,6 +12,7 @@ import torch
 from backsight.diagnosis.amending import added, around, created_below, given_anew, given_too, instead, is_known, written
 from backsight.diagnosis.evidence.constants import derivatives, renewed
 from backsight.diagnosis.evidence.creation import attribute_assignments, built_at, only_built, put_in_place
+from backsight.diagnosis.evidence.cuts import restarted
 from backsight.diagnosis.evidence.unheld import (
     Anew,
     all_of,
@@ -72,8 +73,10 @@ def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
         passed = _only_passed_through(scene, of_models)
         for leaves, left in _by_cause(scene, of_models, bool(passed)):
             yield _finding(scene, leaves, "note" if passed else "warning", passed, left)
+    reached, held = scene.reached(), (p for each in scene.involved().values() for p in parameters(each))
+    cut_off = any(p.requires_grad and id(p) not in reached for p in held)
     for leaf in alone:
-        if leaf.kind != "parameter":
+        if leaf.kind != "parameter" and not (cut_off and restarted(scene.assigned(leaf.tensor()))):  # BS102 tells why
             wanted = gradient_is_wanted(scene, leaf)
             yield _finding(scene, [leaf], "note" if wanted else "warning", wanted)
 
