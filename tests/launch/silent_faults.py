@@ -4123,6 +4123,26 @@ for step in range(20):
     total.backward()
     meta.step()
 """,
+    "BS124 clipped before the backward, by a method, and the loop steps": """
+class Scaled:
+    def __init__(self, limit):
+        self.limit = limit
+
+    def propagate(self, loss, weights):
+        loss = 3 * loss
+        nn.utils.clip_grad_norm_(weights, self.limit)  #!
+        loss.backward()
+        return loss
+
+model, scaled = net(), Scaled(0.5)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+weights = list(model.parameters())
+for step in range(40):
+    x, y = batch()
+    optimizer.zero_grad()
+    scaled.propagate(F.mse_loss(model(x), y), weights)
+    optimizer.step()
+""",
     "BS124 clipped before the backward": """
 def fit(model, steps=40, max_norm=1.0):
     opt = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)

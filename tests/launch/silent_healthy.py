@@ -1,6 +1,22 @@
 """Trainings in order, each the neighbour of one that is not: nothing may be said of them. `HEAD` stands before each."""
 
 HEALTHY = {
+    "clipped by a method before its backward, which adds to what the loop has computed": """
+class Scaled:
+    def propagate(self, loss, weights):
+        nn.utils.clip_grad_norm_(weights, 0.5)
+        loss.backward()
+
+model, scaled = net(), Scaled()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+weights = list(model.parameters())
+for step in range(40):
+    x, y = batch()
+    optimizer.zero_grad()
+    F.mse_loss(model(x), y).backward()
+    scaled.propagate(0.1 * model(x).square().mean(), weights)
+    optimizer.step()
+""",
     "a generator with two backwards for each step, and a critic": """
 generator, critic = net(4, 4), net(4, 1)
 g_opt = torch.optim.Adam(generator.parameters(), lr=0.002)

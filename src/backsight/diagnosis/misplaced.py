@@ -25,7 +25,7 @@ from backsight.diagnosis.wording import if_known, shown, warning
 from backsight.naming.plain import namespace
 from backsight.source import Body, Place, backward_calls, only, read_at
 from backsight.source.bindings import assigned, bound, names_read, spots
-from backsight.source.body import callee, calls_in, dotted, functions, keyword, statements
+from backsight.source.body import callee, calls_in, dotted, functions, handed, keyword, statements
 from backsight.source.edits import Edit, move
 from backsight.source.imports import meaning
 from backsight.story.evaluated import value_of
@@ -52,7 +52,9 @@ def _clipped(level: Level, body: Body) -> Finding | None:
     backwards = [each.position for each in every]
     began = max((each for each in backwards if each < here), default=None)
     clippings = [(place, call) for place, call in _calls(body, _CLIPPING) if first <= place.line <= last]
-    if began is None or not clippings:
+    if not clippings:
+        return _clipped_by_helper(level, body, first)
+    if began is None:
         return None
     before = [place for place, _ in clippings if began < place.position < here]
     empty = next((each for each in clippings if each[0] in before and _is_used_up(_clipped_by(level, each[1]))), None)
@@ -270,8 +272,17 @@ def clipped_early(
     ids = _ids(level, call.args[0] if call.args else None)
     if not in_order or not ids or not steps[0].trained or not ids & steps[0].trained:
         return None
-    if not _is_one_block(level, place, began) or not _ran_alone({(each.file, each.line) for each in backwards}):
+    if not _is_one_block(level.body, place, began, level.place) or not _ran_alone(
+        {(each.file, each.line) for each in backwards}
+    ):
         return None
+    return _early(level, place, began, backwards[-1])
+
+
+def _early(level: Level, place: Place, began: Place, ended: Place) -> Finding:
+    between = f" between line {ended.line}, `{ended.text}`, and line {level.line}, `{level.place.text}`"
+    if read_at(ended)[0] != level.body:
+        between = f" below line {ended.line}, `{ended.text}`"
     return warning(
         "BS124",
         "The gradients are clipped before backward() computes them, so clipping has no effect.",
@@ -280,11 +291,37 @@ def clipped_early(
             shown(began, "computes them later."),
             shown(level.place, "uses them unclipped."),
         ),
-        f"Move {_with_condition(place, backwards[-1])[0]} between line {backwards[-1].line}, `{backwards[-1].text}`, "
-        f"and line {level.line}, `{level.place.text}`{_moved(place, 'below', backwards[-1])}.",
+        f"Move {_with_condition(place, ended)[0]}{between}{_moved(place, 'below', ended)}.",
         place,
         since=1,
     )
+
+
+def _clipped_by_helper(level: Level, body: Body, first: int) -> Finding | None:
+    """Return that a function which the iteration calls, once its gradients are zeroed, clips and then runs backward."""
+    steps = [each for each in steps_in(level) if each.place == level.place]
+    zeroing = [place.position for place, _ in _calls(body, {"zero_grad"}) if first <= place.line < level.line]
+    for statement in statements(body.node):
+        for call in calls_in(statement) if first <= statement.lineno < level.line and steps and zeroing else ():
+            helper = only(each for each in functions(body.file) if each.name and each.name == callee(call)[1])
+            clipping, backward = only(_calls(helper, _CLIPPING)) if helper else None, only(backward_calls(helper))
+            if helper is None or clipping is None or backward is None or not clipping[0].position < backward.position:
+                continue
+            given = next(iter(clipping[1].args), None)
+            ids = _ids(level, handed(helper, call).get(dotted(given) or ""))
+            here, place = body.place(statement), clipping[0]
+            if (
+                max(zeroing) < here.position
+                and ids & steps[0].trained
+                and not _measures(level, clipping[1])
+                and not any(_calls(helper, {"zero_grad", "step"}))
+                and _is_one_block(body, here, here, level.place)
+                and _is_one_block(helper, place, backward, backward)
+                and not loops_around(helper, backward.line)
+                and _ran_alone({(backward.file, backward.line)})
+            ):
+                return _early(level, place, backward, backward)
+    return None
 
 
 def _ids(level: Level, given: ast.expr | None) -> set[int]:
@@ -296,11 +333,11 @@ def _ids(level: Level, given: ast.expr | None) -> set[int]:
     return {id(each) for each in held} if type(held) in (list, tuple) else {id(held)}  # type: ignore[attr-defined]
 
 
-def _is_one_block(level: Level, clipping: Place, began: Place) -> bool:
-    """Whether the backward and the step run as often as one another, and a clipping no more often."""
-    branches = {each.node.lineno: each.branches for each in spots(level.body.node)} if level.body is not None else {}
+def _is_one_block(body: Body | None, clipping: Place, began: Place, last: Place) -> bool:
+    """Whether a backward and the last of these run as often as one another, and a clipping no more often."""
+    branches = {each.node.lineno: each.branches for each in spots(body)}
     backward = branches.get(began.line, ())
-    return backward == branches.get(level.place.line) and branches.get(clipping.line, ())[: len(backward)] == backward
+    return backward == branches.get(last.line) and branches.get(clipping.line, ())[: len(backward)] == backward
 
 
 def _ran_alone(lines: set[tuple[str, int]]) -> bool:

@@ -34,7 +34,19 @@ from backsight.naming import search
 from backsight.naming.plain import namespace
 from backsight.naming.roots import is_library, is_ours
 from backsight.source import Body, Place, function_at, only, read_at
-from backsight.source.body import LOOPS, callee, callers, calls_in, covers, dotted, is_constant, keyword, statements
+from backsight.source.bindings import parameters_of
+from backsight.source.body import (
+    LOOPS,
+    callee,
+    callers,
+    calls_in,
+    covers,
+    dotted,
+    handed,
+    is_constant,
+    keyword,
+    statements,
+)
 from backsight.source.evaluations import always_dropping, chance, evaluates, is_meant, is_named_so
 from backsight.tape import modules_in, parameters_in, registered
 from backsight.text import as_code
@@ -108,10 +120,8 @@ def _at_end(place: Place, name: str, frame: FrameType) -> str:
     if found is None or found[0].name in running(frame):
         return f"Call {name}.train() after evaluating, where the training goes on."
     around, _, call = found
-    names = [each.arg for each in body.node.args.args] if isinstance(body.node, ast.FunctionDef) else []
-    given = [*([callee(call)[0]] if names[:1] == ["self"] else []), *call.args]
-    root, _, rest = on.partition(".")
-    there = dotted(dict(zip(names, given, strict=False)).get(root)) if root in names else root
+    given, (root, _, rest) = handed(body, call), on.partition(".")
+    there = dotted(given.get(root)) if root in parameters_of(body.node) else root
     there = f"{there}.{rest}" if there and rest else there
     edit = _turned_on_at_end(around, there) if there else ""
     return f"Call {there or name}.train() at the end of {around.name}(){edit}."

@@ -388,6 +388,15 @@ def given_to(call: ast.Call) -> list[ast.expr]:
     return [*call.args] if receiver is None or library(call.func) else [receiver, *call.args]
 
 
+def handed(body: Body, call: ast.Call) -> dict[str, ast.expr]:
+    """What a call gives the parameters of a function of this text, by position: `{"self": trainer, "loss": x.mean()}`
+    for `trainer.learn(x.mean())`."""
+    names = [each.arg for each in body.node.args.args] if isinstance(body.node, ast.FunctionDef) else []
+    receiver = callee(call)[0]
+    own = [receiver] if receiver is not None and names[:1] == ["self"] else []
+    return dict(zip(names, [*own, *call.args], strict=False))
+
+
 def last_name(node: ast.expr) -> str:
     """The last part of what a name or a chain of attributes means: "no_grad" for `torch.no_grad`; empty for others."""
     return (meaning(node) or dotted(node) or "").rpartition(".")[2]
