@@ -304,6 +304,30 @@ class TestParameterTwice:
         assert finding.evidence == ("It is among the parameters of optimizer (2 times).",)
         del optimizer
 
+    def test_the_part_that_was_meant_is_named(self) -> None:
+        class Judges(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.wide, self.deep = nn.Linear(4, 1), nn.Linear(4, 1)
+
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                out: torch.Tensor = self.wide(x) + self.deep(x)
+                return out
+
+            def trained(self) -> list[torch.Tensor]:
+                return [*self.wide.parameters(), *self.wide.parameters()]
+
+        judges = Judges()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            optimizer = torch.optim.SGD(judges.trained(), lr=0.1)
+        finding = one(bs.audit(judges(torch.randn(3, 4)).mean()), "BS106")
+        assert finding.fix.startswith("No optimizer has self.deep. If it was meant: on line ")
+        (((edit,),),) = (finding.edits,)
+        assert edit.code == "return [*self.wide.parameters(), *self.deep.parameters()]"
+        assert any("lists them twice" in str(each) for each in finding.evidence)
+        del optimizer
+
     def test_groups_of_one_optimizer_are_in_order(self) -> None:
         model = mlp()
         groups: list[dict[str, Any]] = [{"params": layer.parameters()} for layer in (model[0], model[2])]

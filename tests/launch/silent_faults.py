@@ -432,6 +432,22 @@ for epoch in range(4):
     $loop 60
     check(batch())
 """,
+    "BS102 parts that get gradients of their own, which nobody hands on": """
+trunk, head = nn.Sequential(nn.Linear(4, 16), nn.Tanh()), nn.Linear(16, 1)
+opt = torch.optim.Adam([*trunk.parameters(), *head.parameters()], lr=0.01)
+
+def in_parts(hidden, y, size=8):
+    for first in range(0, len(hidden), size):
+        rows = hidden[first:first + size].detach().requires_grad_()  #!
+        loss = F.mse_loss(head(rows), y[first:first + size], reduction="sum") / len(y)
+        loss.backward()
+
+for step in range(40):
+    x, y = batch(24)
+    opt.zero_grad()
+    in_parts(trunk(x), y)
+    opt.step()
+""",
     "BS116 eval once within the first epoch, batch norm": """
 class Net(nn.Module):
     def __init__(self):
@@ -1618,6 +1634,21 @@ for step in range(20):
     advantages = torch.cat(deltas)
     policy_loss = (-torch.cat(log_probs) * advantages).mean()  #!
     loss = policy_loss + advantages.square().mean()
+    $update
+""",
+    "BS132 the probability of a route, step by step": """
+actor, critic = net(4, 3), net(4, 1)
+optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=0.01)
+for step in range(20):
+    x, log_prob = torch.randn(8, 4), 0.0
+    start = x
+    for _ in range(16):
+        policy = torch.distributions.Categorical(logits=actor(x))
+        chosen = policy.sample()
+        log_prob = log_prob + policy.log_prob(chosen)
+        x = x + 0.1 * chosen.unsqueeze(1)
+    cost, expected = x.norm(dim=1), critic(start).squeeze(1)
+    loss = ((cost - expected) * log_prob).mean() + F.mse_loss(expected, cost)  #!
     $update
 """,
     "BS138 a counter that begins anew before the target is due": """
@@ -3112,6 +3143,20 @@ class Model(nn.Module):
 model = Model()
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 $loop 40
+""",
+    "BS101 a convolution that forward creates for the width it meets": """
+class Pooled(nn.Module):
+    def forward(self, x):
+        rows, width = x.shape[0], x.shape[-1]
+        mix = nn.Conv1d(1, width, 3, padding=1)  #!
+        return mix(x.view(rows, 1, width)).amax(-1)
+
+model = nn.Sequential(nn.Linear(4, 6), Pooled(), nn.Linear(6, 1))
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+for step in range(20):
+    x = torch.randn(16, 4)
+    loss = F.mse_loss(model(x), x.sum(1, keepdim=True))
+    $update
 """,
     "BS101 a head that is assigned in each forward": """
 class Model(nn.Module):

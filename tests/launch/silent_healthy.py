@@ -1668,6 +1668,21 @@ for step in range(20):
     loss = loss - 0.01 * torch.stack(entropies).mean()
     $update
 """,
+    "the probability of a route, step by step, and a likelihood that a critic bounds": """
+actor, critic = net(4, 3), net(4, 1)
+optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()], lr=0.01)
+for step in range(20):
+    x, log_prob, start = torch.randn(8, 4), 0.0, torch.randn(8, 4)
+    for _ in range(16):
+        policy = torch.distributions.Categorical(logits=actor(x))
+        chosen = policy.sample()
+        log_prob = log_prob + policy.log_prob(chosen)
+        x = x + 0.1 * chosen.unsqueeze(1)
+    cost, expected = x.norm(dim=1), critic(start).squeeze(1)
+    loss = ((cost - expected).detach() * log_prob).mean() + F.mse_loss(expected, cost)
+    loss = loss + 0.1 * (log_prob + expected - cost).square().mean()
+    $update
+""",
     "targets, averages, references and teachers as they are meant": """
 import copy
 

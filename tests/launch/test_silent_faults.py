@@ -34,6 +34,7 @@ NEED_COLUMNS = frozenset(
         "BS132 the advantage has its graph",
         "BS132 an advantage of values that were gathered",
         "BS132 differences of single steps, put together",
+        "BS132 the probability of a route, step by step",
         "BS173 a critic whose target has its graph",
         "BS173 a Q-network without a target network, whose target is not detached",
         "BS173 returns that begin with the value of the last state",
@@ -43,6 +44,10 @@ NEED_COLUMNS = frozenset(
 
 
 FIXES = [
+    (
+        "BS102 parts that get gradients of their own, which nobody hands on",
+        "Hand on rows.grad of all turns before the step, with hidden.backward(gradient=...), or keep the graph",
+    ),
     (
         "BS116 a validation within the epoch, begun by a method that sets the mode",
         "Call trainer.body.train() at the end of score().",
@@ -56,6 +61,11 @@ FIXES = [
         "BS124 clipped before the backward",
         "Move line 23, `torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm)`, between line 24, "
         "`loss.backward()`, and line 25, `opt.step()`.",
+    ),
+    (
+        "BS101 a convolution that forward creates for the width it meets",
+        "Create it once, in __init__: self.mix = nn.Conv1d(1, width, 3, padding=1); forward only uses it. __init__ has "
+        "to be given width, as an argument: it is known in forward() alone.",
     ),
     (
         "BS101 adapters that are put in after the optimizer",

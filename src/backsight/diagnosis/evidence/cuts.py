@@ -5,8 +5,9 @@ from __future__ import annotations
 import ast
 
 from backsight.diagnosis.evidence.reentrant import CHECKPOINTS
+from backsight.diagnosis.program import loops_around
 from backsight.source import Body, Place, calls_of, parsed, read_at, statement_at
-from backsight.source.bindings import assigned, targets
+from backsight.source.bindings import assigned, bound, targets
 from backsight.source.body import (
     callee,
     calls_in,
@@ -313,3 +314,29 @@ def _assigned(body: Body, line: int) -> str:
     """Return the variable that a statement gives its value."""
     statement = statement_at(body, line)
     return next((name for target, _ in assigned(statement) if (name := dotted(target))), "")
+
+
+def restarted(place: Place | None) -> tuple[str, str] | None:
+    """Return what a statement in a loop detaches and what of: `part` of `out`, if out was computed before the loop.
+
+    It then requires grad, the loop runs backward for each, and nothing hands on to `out` the gradient that it gets.
+    """
+    body, statement = read_at(place)
+    loop = next(reversed(loops_around(body, statement.lineno)), None) if statement is not None else None
+    goal, source = next(assigned(statement), (None, None))
+    name, ways = dotted(goal) or "", set[str]()
+    while source is not None and not isinstance(source, ast.Name):
+        inner = source.func if isinstance(source, ast.Call) else source
+        ways.add(inner.attr if isinstance(inner, ast.Attribute) else "")
+        source = inner.value if isinstance(inner, ast.Attribute | ast.Subscript) else None
+    of = dotted(source)
+    if of is None or loop is None or not name.isidentifier() or not ways & {"data", "detach"}:
+        return None
+    turns = [each for each in statements(body) if loop.lineno < each.lineno <= (loop.end_lineno or 0)]
+    inside = [(dotted(callee(call)[0]), callee(call)[1]) for each in turns for call in calls_in(each)]
+    every = (callee(call) for each in statements(body) for call in calls_in(each))
+    handed = any(method == "backward" and dotted(on) in (of, "torch.autograd", "autograd") for on, method in every)
+    begins = "requires_grad_" in ways or (name, "requires_grad_") in inside
+    backward = any(method == "backward" for _, method in inside)
+    computed_before = not any(of in bound(each) for each in (loop, *turns))
+    return (name, of) if begins and backward and computed_before and not handed else None

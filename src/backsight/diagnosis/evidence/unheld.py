@@ -11,12 +11,12 @@ from typing import NamedTuple
 from torch.optim.swa_utils import AveragedModel
 
 from backsight.diagnosis.scene import Scene
-from backsight.diagnosis.wording import if_known
+from backsight.diagnosis.wording import if_known, listed
 from backsight.findings.evidence import Evidence
 from backsight.naming.roots import is_user_class
 from backsight.source import Body, Place, only, parsed, read_at, statements_of
 from backsight.source.averaging import Writes, writes
-from backsight.source.bindings import assigned, names_read, targets
+from backsight.source.bindings import assigned, bound, names_read, parameters_of, targets
 from backsight.source.body import (
     LOOPS,
     body_around,
@@ -398,3 +398,17 @@ def _is_repeated(body: Body, most: int) -> bool:
 def _is_in_a_loop(body: Body, line: int) -> bool:
     loops = (each for each in statements(body.node) if isinstance(each, LOOPS))
     return any(covers(each, line) for each in loops)
+
+
+def given_to_init(made: Sequence[Anew]) -> str:
+    """Say which variables of the function that creates modules __init__ has to be given."""
+    found, where = dict[str, None](), ""
+    for each in made:
+        body, statement = read_at(each.place)
+        where = body.name if body is not None else ""
+        own = parameters_of(body.node).union(*map(bound, statements(body.node))) if body is not None else set()
+        found |= dict.fromkeys(name for name in names_read(statement) if name in own and name != "self")
+    if not found:
+        return ""
+    them, are = ("an argument", "it is") if len(found) == 1 else ("arguments", "they are")
+    return f" __init__ has to be given {listed([*found])}, as {them}: {are} known in {where}() alone."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -10,6 +11,7 @@ from types import FrameType
 import torch
 
 from backsight.diagnosis.evidence.creation import built_at, put_in_place
+from backsight.diagnosis.evidence.cuts import restarted
 from backsight.diagnosis.evidence.idle import idle_among, unread
 from backsight.diagnosis.evidence.severed import no_path, of_other_losses, severance
 from backsight.diagnosis.finding import Finding
@@ -18,9 +20,10 @@ from backsight.diagnosis.scene import Scene, rule
 from backsight.diagnosis.wording import if_known, listed, shown, warning
 from backsight.findings.evidence import Evidence
 from backsight.snapshot import groups
-from backsight.source import Place, assignments, only, read_at, rebinding
+from backsight.source import Body, Place, assignments, calls_of, only, read_at, rebinding
 from backsight.source.bindings import assigned
-from backsight.source.body import body_around, dotted
+from backsight.source.body import body_around, callee, calls_in, dotted
+from backsight.source.edits import on_line_with
 from backsight.story.holders import below
 from backsight.tape import Leaf
 from backsight.tracing.steps import parameters
@@ -90,11 +93,16 @@ def _of_no_module(optimizer: str, left: Sequence[torch.Tensor], replaced: dict[s
 def _finding(scene: Scene, optimizer: str, missing: Sequence[torch.Tensor], total: int) -> Finding:
     if (found := severance(scene, optimizer, missing, total)) is not None:
         wanted = "if they should learn from this loss. Otherwise, freeze them with requires_grad_(False) and leave them"
+        fix = found.fix
+        if (parts := restarted(found.place)) is not None:
+            part, of = parts
+            fix = f"Hand on {part}.grad of all turns before the step, with {of}.backward(gradient=...), or keep the "
+            fix += f"graph of {of} and run backward once, on the sum of the losses"
         return warning(
             "BS102",
             f"{optimizer} holds parameters that are detached from this loss.",
             found.evidence,
-            f"{found.fix}." if found.is_sure else f"{found.fix}, {wanted} out of the optimizer.",
+            f"{fix}." if found.is_sure else f"{fix}, {wanted} out of the optimizer.",
             found.place,
         )
     evidence = no_path(scene.names(missing), total)
@@ -228,11 +236,16 @@ def _of_two(scene: Scene, tensors: list[torch.Tensor], where: list[Entry], grave
     more = f" and {len(tensors) - 1} more" if len(tensors) > 1 else ""
     subject = f"{scene.names(tensors[:1])[0]}{more}"
     if grave:
+        place, instead = _listed_twice(scene, tensors)
         return warning(
             "BS106",
             f"{subject} will be stepped {'twice' if len(where) == 2 else f'{len(where)} times'}.",
-            (f"{'It is' if len(tensors) == 1 else 'They are'} among the parameters of {_spelt(scene, where)}.",),
-            "Give each parameter to one group of one optimizer.",
+            (
+                f"{'It is' if len(tensors) == 1 else 'They are'} among the parameters of {_spelt(scene, where)}.",
+                if_known(place, "lists them twice."),
+            ),
+            instead or "Give each parameter to one group of one optimizer.",
+            place,
         )
     return Finding(
         "BS106",
@@ -242,6 +255,37 @@ def _of_two(scene: Scene, tensors: list[torch.Tensor], where: list[Entry], grave
         "Nothing to do if they take turns. If all of them step after one backward(), each parameter moves "
         f"{len(where)} times: give it to one of them only.",
     )
+
+
+def _listed_twice(scene: Scene, tensors: list[torch.Tensor]) -> tuple[Place | None, str]:
+    """Return the only statement with `a.parameters()` in it twice, and a fix where one part beside `a` is in none."""
+    calls: dict[tuple[Body, ast.stmt, str], list[ast.expr]] = defaultdict(list)
+    for body, statement, call in calls_of(scene.site[0]):
+        receiver, method = callee(call)
+        if method == "parameters" and receiver is not None and dotted(receiver) and not call.args:
+            calls[body, statement, dotted(receiver) or ""].append(receiver)
+    twice = only((key, given) for key, given in calls.items() if len(given) == 2 and _are_together(key[1], given))
+    if twice is None:
+        return None, ""
+    (body, statement, name), (_, second) = twice
+    part, place, names = ending(name), body.place(statement), scene.names(tensors)
+    around = only({path.partition(f".{part}.")[0] for path in names if f".{part}." in f".{path}"})
+    if around is None:
+        return None, ""
+    free = [leaf.name for leaf in scene.graph.leaves if leaf.kind == "parameter" and not leaf.owner]
+    beside = {each.removeprefix(f"{around}.").partition(".")[0] for each in free if each.startswith(f"{around}.")}
+    other = only(beside) if "." in name else None
+    if other is None:
+        return place, ""
+    meant = f"{name.rpartition('.')[0]}.{other}"
+    new = on_line_with(body, statement, {second: meant})
+    return place, f"No optimizer has {meant}. If it was meant: {new}." if new else ""
+
+
+def _are_together(statement: ast.stmt, given: Sequence[ast.expr]) -> bool:
+    """Whether two expressions stand in one list, and not in the calls that make two optimizers."""
+    calls = [each for each in calls_in(statement) if callee(each)[1] not in ("parameters", "list", "tuple")]
+    return not any(len({*ast.walk(each)} & {*given}) == 1 for each in calls)
 
 
 def _spelt(scene: Scene, where: list[Entry]) -> str:

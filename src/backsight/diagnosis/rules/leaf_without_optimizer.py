@@ -12,6 +12,7 @@ import torch
 from backsight.diagnosis.amending import added, around, created_below, given_anew, given_too, instead, is_known, written
 from backsight.diagnosis.evidence.constants import derivatives, renewed
 from backsight.diagnosis.evidence.creation import attribute_assignments, built_at, only_built, put_in_place
+from backsight.diagnosis.evidence.cuts import restarted
 from backsight.diagnosis.evidence.unheld import (
     Anew,
     all_of,
@@ -19,6 +20,7 @@ from backsight.diagnosis.evidence.unheld import (
     filtering,
     first_use,
     followers,
+    given_to_init,
     gradient_is_wanted,
     made_anew,
     made_late,
@@ -71,8 +73,10 @@ def leaf_without_optimizer(scene: Scene) -> Iterator[Finding]:
         passed = _only_passed_through(scene, of_models)
         for leaves, left in _by_cause(scene, of_models, bool(passed)):
             yield _finding(scene, leaves, "note" if passed else "warning", passed, left)
+    reached, held = scene.reached(), (p for each in scene.involved().values() for p in parameters(each))
+    cut_off = any(p.requires_grad and id(p) not in reached for p in held)
     for leaf in alone:
-        if leaf.kind != "parameter":
+        if leaf.kind != "parameter" and not (cut_off and restarted(scene.assigned(leaf.tensor()))):  # BS102 tells why
             wanted = gradient_is_wanted(scene, leaf)
             yield _finding(scene, [leaf], "note" if wanted else "warning", wanted)
 
@@ -111,7 +115,7 @@ def _created_anew(anew: dict[Leaf, tuple[Anew, ...]]) -> Finding:
             "optimizer can update them.",
             *(shown(each.place, "creates it again each time it runs.") for each in made[:3]),
         ),
-        f"Create {it} once, in __init__: {kept}; forward only uses {it}."
+        f"Create {it} once, in __init__: {kept}; forward only uses {it}.{given_to_init(made[:3])}"
         if of_a_module
         else f"Create {it} once, before the loop ({kept}), and pass the parameters to the optimizer.",
         made[0].place,

@@ -279,8 +279,11 @@ def _evidence(compared: Place, made: Place | None, returns: str) -> tuple[Fact, 
 
 _OF_ONE = frozenset({"Neg", "Exp", "View", "UnsafeView", "ReshapeAlias", "Squeeze", "Unsqueeze", "Sum", "Mul", "Div"})
 _TOGETHER = frozenset({"Stack", "Cat"})
+_JOINT = _TOGETHER | {"Add"}
+"""How log-probabilities become one of all of them; a number that they start from is no input."""
 _LINEAR = frozenset({"Addmm", "Mm"})
 _DEEPEST = 12
+_SHORT = 40
 _MOST = 64
 """Log-probabilities that were put together of which it is asked whether they are some."""
 
@@ -307,15 +310,15 @@ def advantage(scene: Scene) -> Iterator[Finding]:
 def _is_score(node: Node) -> bool:
     """Whether a node is a log-probability, or several put together, up to sign, shape, a difference and exp."""
     ends = [node]
-    for _ in range(_DEEPEST):
+    for _ in range(_DEEPEST + _MOST):
         more = []
         for each in ends:
             operation = operation_of(each)
             if operation is not None and operation.via.endswith(".log_prob"):
                 continue
             inputs = given(each)
-            passes = each.op in _TOGETHER or each.op in _OF_ONE or each.op == "Sub" or each.op.startswith("Clamp")
-            if not inputs or not passes or (len(inputs) > 1 and each.op not in _TOGETHER):
+            passes = each.op in _JOINT or each.op in _OF_ONE or each.op == "Sub" or each.op.startswith("Clamp")
+            if not inputs or not passes or (len(inputs) > 1 and each.op not in _JOINT):
                 return False
             more += inputs
         if not more:
@@ -346,7 +349,7 @@ def _of_advantage(scene: Scene, node: Node, position: int, names: list[str]) -> 
     operation = operation_of(node)
     texts = {each.position: each.text for each in operation.operands} if operation is not None else {}
     name = texts.get(position, "")
-    detached = f"{name}.detach()" if name.isidentifier() else "the advantage after .detach()"
+    detached = f"{simple(name)}.detach()" if 0 < len(name) <= _SHORT else "the advantage after .detach()"
     line = scene.line_of(node)
     edit = swapped(line, {name: f"{simple(name)}.detach()"}) if name else ""
     return warning(
