@@ -10,13 +10,15 @@ from types import ModuleType
 import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation, unlocated
+from backsight.diagnosis.evidence.built import called_when_built
 from backsight.diagnosis.evidence.conversion import Conversion, Kind, closure_given, conversion, gradients_in
 from backsight.diagnosis.evidence.gradients import gradient_read
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, if_known, shown
 from backsight.naming.plain import class_dict, class_name, namespace
-from backsight.source import Body, Place, assignments, loop_facts, only, read_at
+from backsight.source import Body, Place, assignments, loop_facts, only, read_at, statement_at
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, statements
+from backsight.source.definitions import values_of
 from backsight.source.edits import OR, Edit, change, on_line, on_line_with, put, remove, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
@@ -26,6 +28,7 @@ from backsight.story.holders import node_of, structure
 from backsight.story.in_pytorch import in_pytorch
 from backsight.story.memory import is_module, is_tensor, needs_gradient
 from backsight.story.modes import disabled_at
+from backsight.tape import parameters_in
 
 _MISSING = r"'(?P<type>[\w.]+)' object has no attribute 'backward'"
 _CLOSED = r"float\(\) argument must be .*, not '(?P<closed>NoneType)'"
@@ -474,6 +477,18 @@ def _not_called(lost: Lost) -> Finding:
     """A module, a function or a method stands where its result is due."""
     value = lost.value
     text = lost.name
+    if is_module(value) and (built := _built(lost)) is not None:
+        place, new = built
+        kind = class_name(type(value))
+        return explanation(
+            f"{text} is {a_kind(kind)} that was constructed, and not called: its output is the loss.",
+            (
+                shown(place, f"constructs {a_kind(kind)} with the inputs of its forward as settings."),
+                shown(lost.level.place, _asks(lost)) if place != lost.level.place else None,
+            ),
+            f"Construct it, and call that: {new}. Settings belong in the first parentheses.",
+            source=place,
+        )
     if is_module(value):
         title = f"{text} is {a_kind(class_name(type(value)))}, a module: its output is a tensor, which has backward()."
         fix = f"Call it first: loss = {text}(...), with its arguments, then loss.backward()."
@@ -481,6 +496,18 @@ def _not_called(lost: Lost) -> Finding:
         title = f"{text} is a function that was not called: it returns a tensor, which has backward()."
         fix = _calling(lost) or f"Add the parentheses where {text} is assigned, to call it."
     return explanation(title, (shown(lost.level.place, _asks(lost)),), fix, source=lost.failure.source)
+
+
+def _built(lost: Lost) -> tuple[Place, str] | None:
+    """The statement that constructs a module without parameters of the inputs of its forward, and what to write."""
+    body, node, module = lost.level.body, lost.node, lost.value
+    if body is None or not is_module(module) or next(iter(parameters_in(module)), None) is not None:
+        return None
+    call = only(values_of(body, node.id, lost.level.line)) if isinstance(node, ast.Name) else node
+    statement = statement_at(body, call.lineno, call.col_offset) if call is not None else None
+    new = called_when_built(lost.level, call)
+    line = on_line_with(body, statement, {call: new}) if call is not None and new else ""
+    return (body.place(statement), line) if statement is not None and line else None
 
 
 def _calling(lost: Lost) -> str:

@@ -22,12 +22,12 @@ from backsight.findings.evidence import Certainty, Fact
 from backsight.naming.plain import class_dict, namespace
 from backsight.naming.roots import is_user_class
 from backsight.snapshot import survey
-from backsight.source import Body, Place, assignments, calls_of, only, statements_of
+from backsight.source import Body, Place, assignments, calls_of, only, statement_at, statements_of
 from backsight.source.bindings import assigned, declared, parameters_of, target_names
 from backsight.source.body import body_around, callee, calls_in, dotted, functions, imported_in, keyword, statements
 from backsight.source.changes import is_tensor_data
 from backsight.source.definitions import values_of
-from backsight.source.edits import OR, on_line, put, without_marks, write
+from backsight.source.edits import OR, on_line, on_line_with, put, without_marks, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Failure, Level, follow
@@ -71,6 +71,16 @@ def gradient_assigned(failure: Failure, differs: str) -> Finding:
             source=pair.ordered or pair.loop,
             exact=is_tensor(tensor),
         )
+    stretched = _stretched(failure, level, statement.value, tensor) if differs == "size" and is_tensor(tensor) else None
+    if stretched is not None:
+        part, made, shape, fix = stretched
+        why = f"computes {part}, of shape {shaped(shape)}, which broadcasts the gradient to more dimensions."
+        return explanation(
+            f"The gradient assigned to {name}.grad has a different shape than {name}: {part} gives it more dimensions.",
+            (if_known(made, why), *lines),
+            f"Make one number of {part}: {fix}.",
+            source=made or failure.source,
+        )
     return explanation(
         f"The gradient assigned to {name}.grad has a different {differs.replace('size', 'shape')} than {name}.",
         lines,
@@ -79,6 +89,39 @@ def gradient_assigned(failure: Failure, differs: str) -> Finding:
         source=failure.source,
         exact=is_tensor(tensor),
     )
+
+
+def _stretched(
+    failure: Failure, level: Level, value: ast.expr, tensor: torch.Tensor
+) -> tuple[str, Place | None, tuple[int, ...], str] | None:
+    """The only factor or term of a gradient that has one entry, but more dimensions than the tensor, so that the
+    gradient has them, too: its name, what computed it, its shape, and the statement without these dimensions."""
+    body, found = level.body, _SIZE.search(failure.message)
+    size = [*map(int, found[1].split(","))] if found else []
+    extra = len(size) - tensor.dim()
+    if body is None or extra <= 0 or math.prod(size[:extra]) != 1 or size[extra:] != [*tensor.shape]:
+        return None
+    whole = only(values_of(body, value.id, level.line)) if isinstance(value, ast.Name) else value
+    statement = statement_at(body, whole.lineno, whole.col_offset) if whole is not None else None
+    shapes = [(each, shape) for each in _terms(whole) if (shape := shape_of(value_of(level, each))) is not None]
+    longer = only((each, shape) for each, shape in shapes if len(shape) > tensor.dim())
+    name = dotted(longer[0]) if longer is not None else None
+    if longer is None or not name or math.prod(longer[1]) != 1:
+        return None
+    line = on_line_with(body, statement, {longer[0]: f"{name}.squeeze()"})
+    made = next(reversed(assignments(body, name, before=level.line)), None)
+    return (name, made, longer[1], line) if line else None
+
+
+def _terms(node: ast.expr | None) -> Iterator[ast.expr]:
+    """What an expression adds and multiplies."""
+    match node:
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), right=right):
+            yield from (*_terms(left), *_terms(right))
+        case ast.UnaryOp(operand=operand):
+            yield from _terms(operand)
+        case ast.expr():
+            yield node
 
 
 _SIZE = re.compile(r"gradient of size '\[([\d, ]+)\]'")

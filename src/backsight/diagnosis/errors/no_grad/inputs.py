@@ -89,7 +89,8 @@ def _recorded(failure: Failure, cut: Cut | None, name: str, *, several: bool) ->
     why = f"{text} is computed from {was}, not {was} from {text}"
     if not swapped or not flagged:
         x = taken.body.text(taken.inputs) if taken.inputs is not None else "its input"
-        return f"{without_marks(first)}. On line {asking.place.line}, swap outputs and inputs, {text} and {x}: {why}."
+        how = f"differentiate {text} with respect to {x}"
+        return f"{without_marks(first)}. On line {asking.place.line}, {how}: {why}."
     return f"{first}. Differentiate {text}: {on_line(asking.place, swapped)}, because {why}."
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, contexts, remedy
+from backsight.diagnosis.evidence.built import called_when_built
 from backsight.diagnosis.evidence.refused import Refusal
 from backsight.diagnosis.wording import described, listed, shown
 from backsight.findings.evidence import Fact
@@ -16,7 +17,7 @@ from backsight.source import Body, Place, calls_of, statement_at
 from backsight.source.ancestry import ancestors
 from backsight.source.bindings import parameters_of, uses
 from backsight.source.body import callee, calls_in, dotted, expressions, functions, keyword, statements
-from backsight.source.edits import OR, Edit, on_line, unwrap, write
+from backsight.source.edits import OR, Edit, on_line, on_line_with, unwrap, write
 from backsight.source.rewriting import rewritten, simple
 from backsight.story.evaluated import value_of
 from backsight.story.failure import Level
@@ -36,6 +37,18 @@ _TAKE_ALL = ("EFFICIENT_ATTENTION", "MATH")
 """What is to be allowed besides: the fast kernel that takes a mask and float32, and the one that takes everything."""
 
 _WIDEST = {"FLASH_ATTENTION": 256, "CUDNN_ATTENTION": 256}
+
+
+@remedy(r"Boolean value of Tensor with more than one value is ambiguous")
+def _built_of_inputs(found: Refusal, match: Match) -> Remedy | None:
+    """A loss of PyTorch's that is constructed with the inputs of its forward: it takes them for settings."""
+    level, call = found.level, found.expression
+    cls = value_of(level, call.func) if isinstance(call, ast.Call) else None
+    if not isinstance(call, ast.Call) or getattr(cls, "__module__", "") != torch.nn.modules.loss.__name__:
+        return None
+    new = called_when_built(level, call)
+    line = on_line_with(level.body, level.statement, {call: new}) if new else ""
+    return Remedy(f"Construct it, and call that: {line}. Settings belong in the first parentheses.") if line else None
 
 
 @remedy(r"No available kernel|No viable backend for scaled_dot_product_attention")
