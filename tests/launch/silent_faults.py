@@ -2152,6 +2152,28 @@ trainer = MeanTeacher(net())
 for step in range(40):
     trainer.step(*batch())
 """,
+    "BS144 a target that is the network itself, and is loaded after many updates": """
+class Learner:
+    def __init__(self, critic, every=200):
+        self.main = critic.to("cpu")
+        self.lagging = critic.to("cpu")  #!
+        self.opt = torch.optim.Adam(self.main.parameters(), lr=0.002)
+        self.every, self.count = every, 0
+
+    def update(self, x, after, reward):
+        aim = reward + 0.9 * self.lagging(after).max(1)[0].detach()
+        loss = F.mse_loss(self.main(x).max(1)[0], aim)
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+        self.count += 1
+        if self.count % self.every == 0:
+            self.lagging.load_state_dict(self.main.state_dict())
+
+learner = Learner(net(4, 3))
+for step in range(220):
+    learner.update(torch.randn(16, 4), torch.randn(16, 4), torch.randn(16))
+""",
     "BS144 a target network that is the network itself": """
 online = net()
 target = online  #!

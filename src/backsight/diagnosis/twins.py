@@ -18,10 +18,12 @@ import torch
 
 from backsight.diagnosis.amending import added, are_beside, around, assigned_at, instead, place_on, swapped, written
 from backsight.diagnosis.finding import Finding
+from backsight.diagnosis.misplaced import modulus
 from backsight.diagnosis.modes import BATCH_NORMS
 from backsight.diagnosis.program import (
     bodies,
     calls_around,
+    conditions_around,
     ending,
     endings_of,
     files_around,
@@ -29,6 +31,7 @@ from backsight.diagnosis.program import (
     modules,
     named,
     program_frames,
+    running,
     statements_around,
     writes_around,
 )
@@ -245,7 +248,7 @@ def shared(since: int, frame: FrameType | None) -> list[Finding]:
             if (target := names.get(ending(each.target))) and (origin := names.get(ending(each.origin)))
             if target != origin and each.how not in _LOST
         ]
-        has_run = {(target, origin) for target, origin, each in found if _has_run(each, alike[0])}
+        has_run = {(a, b) for a, b, each in found if _has_run(each, alike[0]) or _is_due(each, frame)}
         for target, origin, each in found:
             if (target, origin) in has_run and _is_periodic(each):
                 findings[str(each.outermost)] = _same(target, origin, each, since, frame)
@@ -292,6 +295,14 @@ def _is_periodic(found: Writes) -> bool:
     makes = any(assignments(found.body, name) for name in (found.target, last, f"self.{last}"))
     once = {caller.name for caller, _, _ in callers(found.body)} == {"__init__"}
     return function not in ("", "__init__") and not makes and not once
+
+
+def _is_due(found: Writes, frame: FrameType | None) -> bool:
+    """Whether a statement of a function that leads to the step waits for a number of turns alone: `n % every == 0`."""
+    tests = conditions_around(found.body, found.begins)
+    if frame is None or not tests or found.body.name not in running(frame):
+        return False
+    return all(isinstance(each.test, ast.Compare) and modulus(found.body, each) is not None for each in tests)
 
 
 def _begins_later(found: Writes, steps: int) -> bool:
