@@ -74,7 +74,7 @@ def test_a_training_is_recorded_and_its_weights_are_those_of_one_without(train, 
     assert "transformer.h.1.mlp.c_fc.weight" in {each.name for each in run.tensors if each.kind == "grad"}
     assert run.graph.root_names[0] == "loss"
     assert capfd.readouterr().err.endswith(
-        f" leaves\nbacksight: 8 steps recorded: backsight runs show {tmp_path / 'run'}\n"
+        f" of their losses were computed\nbacksight: 8 steps recorded: backsight runs show {tmp_path / 'run'}\n"
     )
 
 

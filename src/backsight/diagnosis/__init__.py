@@ -1,10 +1,10 @@
 """Rules and explanations: from a graph, an error or a recording, to findings.
 
 Offered to other rooms: `aliased`, `births`, `causes`, `data_changed`, `drawn`, `dropped`, `evidence.singular`,
-`evidence.turns`, `evidence.values`, `explained`, `heeding`, `hooked`, `live`, `live.deaf`, `misplaced`, `modes`,
-`nothing_arrives`, `pasted`, `peculiar`, `program`, `reordered`, `rewritten`, `rules.accumulated`,
-`rules.constant_ratio`, `rules.held`, `rules.left_gradient`, `rules.unmoved`, `schedules`, `stale_copies`,
-`still_moving`, `stopped`, `twins`, `unloaded`, `untied`, `views`, `wording`.
+`evidence.turns`, `evidence.values`, `explained`, `heeding`, `hooked`, `idle_backward`, `live`, `live.deaf`,
+`misplaced`, `modes`, `nothing_arrives`, `pasted`, `peculiar`, `program`, `reordered`, `rewritten`,
+`rules.accumulated`, `rules.constant_ratio`, `rules.held`, `rules.left_gradient`, `rules.unmoved`, `schedules`,
+`stale_copies`, `still_moving`, `stopped`, `twins`, `unloaded`, `untied`, `views`, `wording`.
 """
 
 from importlib import import_module

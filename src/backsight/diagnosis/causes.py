@@ -77,6 +77,8 @@ FACTS = (
     Fact(_codes(141, 142, 151), states=_codes(114, 115)),
     # An optimizer was given other parameters than those that its loss trains.
     Fact(_codes(115), states=_codes(101), where="named"),
+    # No gradient arrives at an optimizer, so the backward before its step trains nothing of it.
+    Fact(_codes(115), states=_codes(127)),
     # What is trained decides over what is drawn, through which no gradient goes.
     Fact(_codes(141), states=_codes(149), where="same place"),
     # A term has no gradient: it may be the whole loss.
