@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from backsight.source.bindings import assigned, target_names
-from backsight.source.body import Body, Place, callee, calls_in, dotted, functions, is_constant, keyword, statements
+from backsight.source.body import (
+    Body,
+    Place,
+    callee,
+    calls_in,
+    dotted,
+    functions,
+    handed,
+    is_constant,
+    keyword,
+    statements,
+)
 
 _TENSORS = frozenset({"parameters", "named_parameters", "buffers", "state_dict", "values", "items"})
 
@@ -49,7 +60,8 @@ def writes(file: str) -> Iterator[Writes]:
             for call in calls_in(statement):
                 called = named.get(callee(call)[1])
                 for each in found[id(called.node)] if called is not None else ():
-                    given = _given(call, called.node) if called is not None else {}
+                    handing = handed(called, call).items() if called is not None else ()
+                    given = {name: text for name, value in handing if (text := dotted(value)) is not None}
                     if each.target in given or each.origin in given:
                         yield replace(
                             each,
@@ -215,14 +227,3 @@ def _is_tensor_itself(value: ast.expr) -> bool:
         receiver, method = callee(value)
         return method == "detach" and isinstance(receiver, ast.Name)
     return isinstance(value.value if isinstance(value, ast.Attribute) else value, ast.Name)
-
-
-def _given(call: ast.Call, function: ast.AST) -> Mapping[str, str]:
-    """Return what a call hands in, by the names of the function's parameters."""
-    arguments = getattr(function, "args", None)
-    if not isinstance(arguments, ast.arguments):
-        return {}
-    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
-    names = names[1:] if names[:1] == ["self"] else names
-    pairs = [*zip(names, call.args, strict=False), *((each.arg or "", each.value) for each in call.keywords)]
-    return {name: text for name, value in pairs if (text := dotted(value)) is not None}

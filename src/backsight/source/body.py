@@ -389,12 +389,14 @@ def given_to(call: ast.Call) -> list[ast.expr]:
 
 
 def handed(body: Body, call: ast.Call) -> dict[str, ast.expr]:
-    """What a call gives the parameters of a function of this text, by position: `{"self": trainer, "loss": x.mean()}`
-    for `trainer.learn(x.mean())`."""
-    names = [each.arg for each in body.node.args.args] if isinstance(body.node, ast.FunctionDef) else []
+    """What a call gives the parameters of a function of this text: `{"self": trainer, "loss": x.mean()}` for
+    `trainer.learn(x.mean())`."""
+    taken = body.node.args if isinstance(body.node, ast.FunctionDef) else ast.arguments([], [], None, [], [], None, [])
+    names = [each.arg for each in (*taken.posonlyargs, *taken.args)]
     receiver = callee(call)[0]
     own = [receiver] if receiver is not None and names[:1] == ["self"] else []
-    return dict(zip(names, [*own, *call.args], strict=False))
+    by_name = {each.arg: each.value for each in call.keywords if each.arg is not None}
+    return {**dict(zip(names, [*own, *call.args], strict=False)), **by_name}
 
 
 def last_name(node: ast.expr) -> str:
