@@ -28,7 +28,7 @@ pytestmark = pytest.mark.process
             "class Text:\n    def __str__(self): raise ValueError\nraise SystemExit(Text())",
             1,
             marks=pytest.mark.skipif(
-                sys.version_info >= (3, 12), reason="Python 3.12 leaves the error set, and may print it as it ends"
+                sys.version_info >= (3, 12), reason="from 3.12 on, Python leaves this error set, and may print it"
             ),
         ),
         ("import os; os._exit(6)", 6),

@@ -120,7 +120,7 @@ _FRAME = re.compile(r'  File "([^"\n]*)", line \d+, in (.*)\n(?:    .*\n)*')
 def _as_without_us(message: Any) -> Any:
     """The warning of anomaly mode, which has a stack in its text, without the functions that run and watch the program;
     any other as it is."""
-    text = message_of(message) if issubclass(type(message), Warning) else ""
+    text = message_of(message) if type(message) is UserWarning else ""
     if "Traceback of forward call that caused the error" not in text:
         return message
     every = [*_FRAME.finditer(text)]
@@ -128,7 +128,7 @@ def _as_without_us(message: Any) -> Any:
     gone = [each for k, each in enumerate(every) if k < started or is_ours(each[1]) or each[2] == CALL_NAME]
     for each in reversed(gone):
         text = text[: each.start()] + text[each.end() :]
-    return type(message)(text) if gone else message
+    return UserWarning(text) if gone else message
 
 
 def _starts(file: str) -> bool:

@@ -10,9 +10,9 @@ from types import ModuleType
 import torch
 
 from backsight.diagnosis.errors.registry import explains, explanation, unlocated
-from backsight.diagnosis.evidence.built import called_when_built
 from backsight.diagnosis.evidence.conversion import Conversion, Kind, closure_given, conversion, gradients_in
 from backsight.diagnosis.evidence.gradients import gradient_read
+from backsight.diagnosis.evidence.refused import called_when_built
 from backsight.diagnosis.finding import Finding
 from backsight.diagnosis.wording import a_kind, if_known, shown
 from backsight.naming.plain import class_dict, class_name, namespace

@@ -269,17 +269,17 @@ def _listed_twice(scene: Scene, tensors: list[torch.Tensor]) -> tuple[Place | No
         return None, ""
     (body, statement, name), (_, second) = twice
     part, place, names = ending(name), body.place(statement), scene.names(tensors)
-    around = only({path.partition(f".{part}.")[0] for path in names if f".{part}." in f".{path}"})
+    around = only({f".{path}".partition(f".{part}.")[0] for path in names if f".{part}." in f".{path}"})
     if around is None:
         return None, ""
-    free = [leaf.name for leaf in scene.graph.leaves if leaf.kind == "parameter" and not leaf.owner]
+    free = [f".{leaf.name}" for leaf in scene.graph.leaves if leaf.kind == "parameter" and not leaf.owner]
     beside = {each.removeprefix(f"{around}.").partition(".")[0] for each in free if each.startswith(f"{around}.")}
     other = only(beside) if "." in name else None
     if other is None:
         return place, ""
     meant = f"{name.rpartition('.')[0]}.{other}"
     new = on_line_with(body, statement, {second: meant})
-    return place, f"No optimizer has {meant}. If it was meant: {new}." if new else ""
+    return place, f"No optimizer has {meant}. If it was meant: {new}. If not, leave one of the two out." if new else ""
 
 
 def _are_together(statement: ast.stmt, given: Sequence[ast.expr]) -> bool:

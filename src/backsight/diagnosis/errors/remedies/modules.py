@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import torch
 
 from backsight.diagnosis.errors.remedies.remedy import Match, Remedy, contexts, remedy
-from backsight.diagnosis.evidence.built import called_when_built
-from backsight.diagnosis.evidence.refused import Refusal
+from backsight.diagnosis.evidence.refused import Refusal, called_when_built
 from backsight.diagnosis.wording import described, listed, shown
 from backsight.findings.evidence import Fact
 from backsight.source import Body, Place, calls_of, statement_at
